@@ -1,0 +1,1 @@
+"""What people touch: the ``fovea`` command and the Gradio demo."""

@@ -1,0 +1,1 @@
+"""The shared vision-language backbone: contracts, model loading, prefixes, decoding, boxes, adapters, training."""

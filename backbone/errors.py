@@ -1,0 +1,29 @@
+"""The typed errors of Fovea. Every message says what is wrong, what was expected, what was found, and what to do."""
+
+
+class FoveaError(Exception):
+    """Base of everything Fovea raises on purpose; the command line turns it into exit code 1 and one readable line."""
+
+
+class ConfigError(FoveaError, ValueError):
+    """A setting is impossible or contradicts another one."""
+
+
+class DataError(FoveaError, ValueError):
+    """An input (image, document, record, benchmark file) is broken, too large, or not in the stated layout."""
+
+
+class ModelError(FoveaError, RuntimeError):
+    """Weights, tokenizer or architecture do not fit together, or the model cannot do what was asked of it."""
+
+
+class UnsupportedError(ModelError):
+    """This kind of model cannot do this (for example hidden states of a remote server)."""
+
+
+class RemoteError(FoveaError, RuntimeError):
+    """A remote model server is unreachable, too slow, or answered something else than its protocol."""
+
+
+class CancelledError(FoveaError, RuntimeError):
+    """The caller's stop event was set; partial work was discarded or is stated in the message."""
