@@ -27,3 +27,7 @@ class RemoteError(FoveaError, RuntimeError):
 
 class CancelledError(FoveaError, RuntimeError):
     """The caller's stop event was set; partial work was discarded or is stated in the message."""
+
+
+class TrainingError(FoveaError, RuntimeError):
+    """Training cannot go on, for example because the loss is no longer a number; the last checkpoint is untouched."""
