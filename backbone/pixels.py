@@ -36,8 +36,9 @@ class Pixels:
             raise DataError(f"cannot resize an image of {width} x {height} pixels")
         if max(width, height) / min(width, height) > MAX_ASPECT:
             raise DataError(f"image of {width} x {height} is more than {MAX_ASPECT} times longer than wide; crop it first")
-        w = max(self.factor, round(width / self.factor) * self.factor)
-        h = max(self.factor, round(height / self.factor) * self.factor)
+        # A side may round to 0 here; the area is then below any minimum, and the last branch enlarges it.
+        w = round(width / self.factor) * self.factor
+        h = round(height / self.factor) * self.factor
         if w * h > self.maximum:
             scale = math.sqrt(width * height / self.maximum)
             w = max(self.factor, math.floor(width / scale / self.factor) * self.factor)
