@@ -8,98 +8,26 @@ batches are made. Start it plainly, or with ``accelerate launch`` or ``torchrun`
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import send_to_device
+from accelerate.utils import DistributedDataParallelKwargs, DistributedType, send_to_device
 from torch import Tensor, nn
 
 from backbone import checkpoints
-from backbone.errors import ConfigError, ModelError, TrainingError
+from backbone.errors import ConfigError, ModelError, TrainingError, UnsupportedError
+from backbone.training_config import LossFunction, TrainingConfig, TrainingResult
 from backbone.training_support import BatchMaker, Report, StopRequest, thread_count
 
 MAX_NON_FINITE = 3  # consecutive steps with a NaN or infinite loss or gradient before training is given up
 
-LossFunction = Callable[[nn.Module, Any], tuple[Tensor, dict[str, float | Tensor]]]
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """Settings of one training stage.
-
-    ``steps`` counts optimiser steps, each over ``accumulate`` batches per process whose losses are averaged. The rate
-    rises linearly to ``learning_rate`` over ``warmup_fraction`` of the steps, then falls along a cosine to
-    ``final_fraction`` of it. ``weight_decay`` applies to matrices only, ``clip`` is the largest gradient norm, and
-    ``threads`` the CPU threads of torch (None: as they are).
-    """
-
-    steps: int
-    learning_rate: float
-    warmup_fraction: float = 0.03
-    final_fraction: float = 0.05
-    weight_decay: float = 0.01
-    betas: tuple[float, float] = (0.9, 0.95)
-    clip: float = 1.0
-    accumulate: int = 1
-    precision: Literal["fp32", "bf16"] = "bf16"
-    seed: int = 0
-    checkpoint_minutes: float = 3.0
-    keep: int = 2
-    log_every: int = 20
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        rules = {
-            "steps": self.steps >= 1,
-            "learning_rate": 0 < self.learning_rate < math.inf,
-            "warmup_fraction": 0 <= self.warmup_fraction < 1,
-            "final_fraction": 0 <= self.final_fraction <= 1,
-            "weight_decay": 0 <= self.weight_decay < math.inf,
-            "betas": len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas),
-            "clip": 0 < self.clip < math.inf,
-            "accumulate": self.accumulate >= 1,
-            "precision": self.precision in ("fp32", "bf16"),
-            "seed": 0 <= self.seed < 2**32,
-            "checkpoint_minutes": 0 < self.checkpoint_minutes < math.inf,
-            "keep": self.keep >= 1,
-            "log_every": self.log_every >= 1,
-            "threads": self.threads is None or self.threads >= 1,
-        }
-        wrong = [f"{name}={getattr(self, name)!r}" for name, good in rules.items() if not good]
-        if wrong:
-            raise ConfigError(
-                f"training settings out of range: {', '.join(wrong)}; see TrainingConfig for their meaning"
-            )
-
-    def rate(self, step: int) -> float:
-        """Learning rate of optimiser step ``step``, counted from 0."""
-        warmup = math.ceil(self.warmup_fraction * self.steps)
-        if step < warmup:
-            return self.learning_rate * (step + 1) / (warmup + 1)
-        progress = min(1.0, (step - warmup) / max(1, self.steps - 1 - warmup))
-        cosine = 0.5 * (1.0 + math.cos(math.pi * progress))
-        return self.learning_rate * (self.final_fraction + (1.0 - self.final_fraction) * cosine)
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a run came to. ``steps`` and ``seconds`` include those before a resume; ``stopped`` says why it is partial.
-
-    ``metrics`` are means over the last logged window, evaluation results among them as ``evaluate/<name>``.
-    """
-
-    steps: int
-    seconds: float
-    metrics: dict[str, float]
-    checkpoint: Path
-    stopped: str | None = None
+__all__ = ["MAX_NON_FINITE", "LossFunction", "TrainingConfig", "TrainingResult", "train"]
 
 
 def train(
@@ -137,6 +65,7 @@ def train(
     Raises:
         TrainingError: loss or gradient was NaN or infinite for `MAX_NON_FINITE` steps in a row.
         ModelError: the checkpoint is of another set of parameters; the message names them.
+        UnsupportedError: launched with FSDP or DeepSpeed.
         ConfigError: nothing to train, or ``resume`` is False and checkpoints exist.
         DataError: the newest checkpoint is broken.
     """
@@ -187,7 +116,12 @@ class _Run:
             raise ConfigError(f"evaluate_every={evaluate_every} (needs evaluate), prefetch={prefetch}: not possible")
         self.model, self.config, self.evaluate, self.evaluate_every = model, config, evaluate, evaluate_every
         self.root = output / "checkpoints"
-        self.accelerator = Accelerator(mixed_precision="no")  # autocast is set per run, not per process
+        unused = DistributedDataParallelKwargs(find_unused_parameters=True)  # a loss need not touch every parameter
+        self.accelerator = Accelerator(mixed_precision="no", kwargs_handlers=[unused])  # autocast is set per run
+        if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
+            raise UnsupportedError(
+                f"{self.accelerator.distributed_type} shards parameters; launch data-parallel instead"
+            )
         self.record = {"training": asdict(config), **dict(config_record or {})}
         self.report = Report(output, self.record, enabled=self.accelerator.is_main_process)
         self.batches = BatchMaker(batch_at, prefetch, self.accelerator.process_index, self.accelerator.num_processes)
@@ -195,7 +129,7 @@ class _Run:
         if not self.names:
             raise ConfigError("no parameter of the model requires a gradient; unfreeze some or attach an adapter")
         self.objective = _Objective(model, loss, config.precision)
-        self.step = self.saved_step = self.non_finite = 0
+        self.step, self.saved_step, self.non_finite = 0, -1, 0
         self.seconds, self.started, self.saved_at = 0.0, time.monotonic(), time.monotonic()
         self.metrics: dict[str, float] = {}
 
@@ -287,7 +221,7 @@ class _Run:
                 value, numbers = self.wrapped(batch)
                 accelerator.backward(value / config.accumulate)
             total += value.detach() / config.accumulate
-            self.report.add(numbers, 1 / config.accumulate)
+            self.report.add(numbers)
         norm = accelerator.clip_grad_norm_(self.parameters, config.clip)
         value = accelerator.gather(total[None]).mean()
         self.step += 1
@@ -296,8 +230,7 @@ class _Run:
                 group["lr"] = config.rate(self.step - 1)
             self.optimizer.step()
             self.non_finite = 0
-            self.report.add({"loss": value, "gradient_norm": norm}, 1.0)
-            self.report.count()
+            self.report.complete({"loss": value, "gradient_norm": norm})
         else:
             self.non_finite += 1
             self._not_finite(float(value), float(norm))
@@ -339,7 +272,7 @@ class _Run:
         rows = self.accelerator.gather(
             {k: v[None].to(self.accelerator.device) for k, v in checkpoints.random_state().items()}
         )
-        if self.accelerator.is_main_process and (self.step != self.saved_step or self.step == 0):
+        if self.accelerator.is_main_process and self.step != self.saved_step:
             optimizer = checkpoints.optimizer_tensors(self.raw_optimizer, self.names)
             tensors = {
                 checkpoints.WEIGHTS: checkpoints.trained_tensors(self.model),
@@ -363,9 +296,9 @@ class _Run:
         return self.seconds + time.monotonic() - self.started
 
     def _finish(self, reason: str | None) -> TrainingResult:
+        self.metrics.update(self.report.window(self.step, self.config.rate(max(0, self.step - 1))))
         checkpoint = self._checkpoint()
         stopped = f"{reason}: {self.step} of {self.config.steps} steps done" if reason else None
-        self.metrics.update(self.report.window(self.step, self.config.rate(max(0, self.step - 1))))
         result = TrainingResult(self.step, self._elapsed(), self.report.finite(self.metrics), checkpoint, stopped)
         self.report.finish(asdict(result) | {"checkpoint": str(checkpoint)})
         return result

@@ -29,6 +29,7 @@ class BatchMaker:
     """Batches of one process in order, made ahead in one background thread."""
 
     def __init__(self, batch_at: Callable[[int], Any], ahead: int, process: int, processes: int) -> None:
+        """``ahead`` 0 makes batches in line; ``process`` counts from 0 to ``processes`` - 1."""
         self._batch_at, self._ahead, self._process, self._processes = batch_at, ahead, process, processes
         self._queue: deque[Future[Any]] = deque()
         self._executor = ThreadPoolExecutor(1, "batches") if ahead else None
@@ -62,6 +63,7 @@ class StopRequest:
     """Collects the wish to stop from an event, SIGINT and SIGTERM; a second signal acts as if this were not there."""
 
     def __init__(self, event: threading.Event | None) -> None:
+        """Signals are caught from ``__enter__`` to ``__exit__``, and in the main thread only."""
         self._event, self._signal = event, ""
         self._previous: dict[signal.Signals, Any] = {}
 
@@ -92,8 +94,10 @@ class Report:
     """``log.jsonl``, ``result.json``, the progress bar, and the means between two log lines."""
 
     def __init__(self, output: Path, record: Mapping[str, Any], *, enabled: bool) -> None:
+        """Write into ``output`` if ``enabled``; ``record`` is the resolved configuration."""
         self._output, self._record, self._enabled = output, dict(record), enabled
-        self._sums: dict[str, Tensor] = {}
+        self._pending: list[tuple[str, Tensor]] = []
+        self._sums: dict[str, tuple[Tensor, int]] = {}  # sum and how often it occurred
         self._count = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -119,17 +123,21 @@ class Report:
             logger.warning("resuming at step %d with %s = %s (was %s)", step, key, values["now"], values["before"])
         self.write("resume", step=step, changed=changed, config=self._record)
 
-    def add(self, numbers: Mapping[str, Tensor], weight: float) -> None:
-        """Add numbers of the current step, times ``weight``, to the window's sums."""
-        for name, value in numbers.items():
-            self._sums[name] = self._sums.get(name, torch.zeros((), device=value.device)) + value.detach() * weight
+    def add(self, numbers: Mapping[str, Tensor]) -> None:
+        """Keep numbers of one batch of the current step."""
+        self._pending += numbers.items()
 
-    def count(self) -> None:
-        """The current step is complete."""
+    def complete(self, numbers: Mapping[str, Tensor]) -> None:
+        """The current step was taken: put what was kept for it, and ``numbers``, into the window."""
+        for name, value in (*self._pending, *numbers.items()):
+            total, count = self._sums.get(name, (torch.zeros_like(value), 0))
+            self._sums[name] = (total + value.detach(), count + 1)
+        self._pending.clear()
         self._count += 1
 
     def skipped(self, step: int, text: str) -> None:
-        """Log a step that was not taken."""
+        """The current step was not taken: log it and drop what was kept for it."""
+        self._pending.clear()
         logger.warning("%s", text)
         self.write("skipped", step=step, message=text)
 
@@ -138,7 +146,7 @@ class Report:
         if self._count == 0:
             return {}
         seconds, self._since = time.monotonic() - self._since, time.monotonic()
-        means = {name: float(value) / self._count for name, value in self._sums.items()}
+        means = {name: float(total) / count for name, (total, count) in self._sums.items()}
         means |= {"learning_rate": rate, "seconds_per_step": seconds / self._count}
         self._sums, self._count = {}, 0
         self.write("step", step=step, **means)
