@@ -1,0 +1,5 @@
+"""Settings for all tests."""
+
+import torch
+
+torch.set_num_threads(1)
