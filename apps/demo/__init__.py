@@ -1,0 +1,1 @@
+"""The Gradio demo: one loaded model, a tab for each system."""

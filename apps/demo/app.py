@@ -1,0 +1,74 @@
+"""The demo as a whole: a tab for each system over one loaded model, one run at a time, on this machine alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import gradio as gr
+
+from apps.demo import search_tab
+from apps.demo.config import DemoConfig
+from apps.demo.context import DemoContext
+from apps.demo.jobs import Jobs
+from apps.demo.style import CSS, theme
+from backbone.vlm import VLM
+
+TABS: list[tuple[str, Callable[[DemoContext], None]]] = [("Search", search_tab.build)]
+
+HEAD = """<div class="fv-head"><h1>Fovea</h1>
+<p>The eye sees most of the world blurred and turns its sharp centre to where it matters. So does the model here: it
+reads a small picture, decides where to look closely, and answers.</p></div>"""
+CLEAN_EVERY_S = 600
+KEEP_UPLOADS_S = 3600
+
+
+def build_demo(vlm: VLM, config: DemoConfig | None = None) -> gr.Blocks:
+    """The page with all tabs, not yet served. Every tab runs ``vlm``, one run at a time."""
+    config = config or DemoConfig()
+    context = DemoContext(vlm, config, Jobs(config.deadline_s))
+    with gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S)) as demo:
+        gr.HTML(HEAD)
+        for name, build in TABS:
+            with gr.Tab(name):
+                build(context)
+        demo.unload(_stop_session(context.jobs))
+    return demo.queue(max_size=config.max_queue, default_concurrency_limit=1)
+
+
+def _stop_session(jobs: Jobs) -> Callable[[gr.Request], None]:
+    def stop(request: gr.Request) -> None:
+        jobs.cancel(str(request.session_hash))
+
+    return stop
+
+
+def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
+    """Serve a page and return its address; with ``block`` only when interrupted. Nothing is shared or loaded from outside."""
+    _, address, _ = demo.launch(
+        server_name=config.host,
+        server_port=config.port,
+        max_file_size=config.max_upload_bytes,
+        theme=theme(),
+        css=CSS,
+        share=False,
+        ssr_mode=False,
+        mcp_server=False,
+        run_history=False,
+        footer_links=[],
+        show_error=False,
+        quiet=True,
+        prevent_thread_lock=not block,
+    )
+    return str(address)
+
+
+def run(config: DemoConfig, model: VLM | str = "nano") -> None:
+    """Load the model unless it is loaded already, serve until interrupted."""
+    vlm = VLM.load(model) if isinstance(model, str) else model
+    demo = build_demo(vlm, config)
+    print(f"Fovea demo with {vlm.name}: http://{config.host}:{config.port} (Ctrl+C ends it)")  # noqa: T201
+    serve(demo, config, block=True)

@@ -1,0 +1,51 @@
+"""The upload field: hands on where the server stored the upload, and reads it once, within limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.components.image import ImageData
+
+from apps.demo.config import DemoConfig
+from backbone.errors import DataError
+from backbone.images import SourceImage, read_image
+
+
+class PictureInput(gr.Image):
+    """`gr.Image` that leaves decoding to `read_picture`, takes uploads only, and never fetches an address."""
+
+    is_template = True  # the page shows gr.Image's own widget
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(type="filepath", image_mode=None, sources=["upload", "clipboard"], **options)
+
+    def preprocess(self, payload: ImageData | None) -> str | None:
+        """The stored upload's path; gr.Image would open the file here and fail without a readable message."""
+        if payload is None:
+            return None
+        if payload.path is None or (payload.url or "").startswith("data:"):
+            raise gr.Error("Pictures are taken as uploads only; send the file.", print_exception=False)
+        return str(payload.path)
+
+    async def async_move_resource_to_block_cache(self, url_or_file_path: str | Path | None) -> str | None:
+        """Refuses addresses, which gr.Image would download."""
+        if str(url_or_file_path).lower().startswith(("http:", "https:", "//", "ftp:", "data:")):
+            raise gr.Error("Pictures are taken as uploads only; addresses are not fetched.", print_exception=False)
+        return await super().async_move_resource_to_block_cache(url_or_file_path)
+
+
+def read_picture(path: str | None, config: DemoConfig) -> SourceImage:
+    """Decode a stored upload, whose path no message repeats.
+
+    Raises:
+        DataError: no picture was given, or it is over the limits, broken or of another kind.
+    """
+    if path is None:
+        raise DataError("choose a picture first")
+    with Path(path).open("rb") as file:
+        content = file.read(config.max_upload_bytes + 1)  # one byte more shows that the limit is passed
+    if len(content) > config.max_upload_bytes:
+        raise DataError(f"the picture is over the limit of {config.max_upload_mb:g} MB; shrink it or compress it")
+    return read_image(content, limits=config.image_limits)
