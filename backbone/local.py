@@ -1,0 +1,413 @@
+"""The local engine: a transformers Qwen-VL model behind the `VLM` interface, with shared prefixes and named adapters.
+
+One lock serves all callers: a method holds it for one call, so a demo and a server can share the weights. Results do
+not depend on what was computed before: positions, samples' generators and adapters belong to the call.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from backbone.adapters import Adapters
+from backbone.boxes import BoxConvention
+from backbone.chat import Chat, Picture, Prompt, without_pixels
+from backbone.contracts import Image, Stage, check_image
+from backbone.decoding import Decoded, Rules, decode
+from backbone.errors import CancelledError, ConfigError, DataError, ModelError
+from backbone.network import Decoder, Network
+from backbone.pixels import Pixels
+from backbone.prefix import Features, PrefixCache, PrefixState, common_length, visual_after
+from backbone.vlm import VLM, Generation, Messages, Prefix
+
+END_TOKENS = ("<|im_end|>", "<|endoftext|>")
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What resolving a prompt newly cost."""
+
+    visual: int = 0
+    prompt: int = 0
+    reused: int = 0
+    passes: int = 0
+
+
+class LocalVLM(VLM):
+    """Weights, processor, prefix cache and adapters of one model; build it with ``VLM.load``."""
+
+    def __init__(self, name: str, model: Any, processor: Any, pixels: Pixels, cache_mebibytes: int) -> None:
+        """``model`` and ``processor`` are transformers'; `backbone.loading` has checked that they fit together."""
+        if cache_mebibytes < 0:
+            raise ConfigError(f"cache_mebibytes must not be negative, got {cache_mebibytes}")
+        self.name, self.pixels = name, pixels
+        self.family = str(model.config.model_type)
+        self.boxes = BoxConvention.for_family(self.family)
+        self.model = model
+        self.processor = processor
+        self.tokenizer = processor.tokenizer
+        self.network = Network(model)
+        self.adapters = Adapters(model, self._probe)
+        self._chat = Chat(processor, pixels)
+        self._cache = PrefixCache(cache_mebibytes * 2**20)
+        self._lock = threading.RLock()
+        self._ends = _end_tokens(model, self.tokenizer)
+
+    # Generation
+
+    def generate(
+        self,
+        prompt: Messages | Prefix,
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        max_new_tokens: int = 128,
+        stop: Sequence[str] = (),
+        choices: Sequence[str] | None = None,
+        adapter: str | None = None,
+        seed: int = 0,
+        cancel: threading.Event | None = None,
+        on_text: Callable[[int, str], None] | None = None,
+        stage: str = "generate",
+    ) -> Generation:
+        """See `VLM.generate`. A `Prefix` brings the adapter it was encoded with; naming another one is an error."""
+        rules = self._rules(n, temperature, max_new_tokens, stop, choices)
+        with self._call(_adapter_of(prompt, adapter)) as adapter:
+            started = time.perf_counter()
+            _check_cancel(cancel)
+            state, cost = self._resolve(prompt, adapter)
+            _check_cancel(cancel)
+            positions = torch.full((n,), state.next_position)
+            out = decode(
+                lambda: Decoder(self.network, state.key_values, positions, room=max_new_tokens),
+                self.network.logits(state.last_hidden).expand(n, -1),
+                [(seed, i) for i in range(n)],
+                rules,
+                self.tokenizer,
+                cancel,
+                on_text,
+            )
+            return _generation(out, slice(None), _stage(stage, cost, out, started))
+
+    def generate_batch(self, prompts: Sequence[Messages], **options: Any) -> list[Generation]:
+        """See `VLM.generate_batch`; ``options`` are those of `generate`, ``on_text`` gets ``prompt * n + sample``.
+
+        All prompts are encoded in one pass without the prefix cache; each ledger entry carries its own tokens and an
+        equal part of the time.
+        """
+        known = {
+            "n",
+            "temperature",
+            "max_new_tokens",
+            "stop",
+            "choices",
+            "adapter",
+            "seed",
+            "cancel",
+            "on_text",
+            "stage",
+        }
+        if unknown := sorted(set(options) - known):
+            raise ConfigError(f"generate_batch: unknown options {unknown}; known: {sorted(known)}")
+        n, seed, cancel = options.get("n", 1), options.get("seed", 0), options.get("cancel")
+        sampling = (options.get("temperature", 0.0), options.get("max_new_tokens", 128))
+        rules = self._rules(n, *sampling, options.get("stop", ()), options.get("choices"))
+        if not prompts:
+            return []
+        with self._call(options.get("adapter")) as adapter:
+            started = time.perf_counter()
+            _check_cancel(cancel)
+            rendered = [self._chat.render(self._chat.prepare(p), generation_prompt=True) for p in prompts]
+            make_decoder, logits = self._prefill_batch(rendered, n, adapter)
+            seeds = [(seed, i) for _ in prompts for i in range(n)]
+            out = decode(make_decoder, logits, seeds, rules, self.tokenizer, cancel, options.get("on_text"))
+            ledgers = [_share(options.get("stage", "generate"), p, out, i, n, started) for i, p in enumerate(rendered)]
+            return [_generation(out, slice(i * n, i * n + n), s) for i, s in enumerate(ledgers)]
+
+    def _prefill_batch(
+        self, prompts: list[Prompt], n: int, adapter: str | None
+    ) -> tuple[Callable[[], Decoder], Tensor]:
+        longest = max(len(p.ids) for p in prompts)
+        ids = np.full((len(prompts), longest), self.tokenizer.pad_token_id, np.int64)
+        mask = torch.zeros(len(prompts), longest, dtype=torch.long)
+        positions = torch.zeros(3, len(prompts), longest, dtype=torch.long)
+        for row, p in enumerate(prompts):
+            ids[row, longest - len(p.ids) :] = p.ids
+            mask[row, longest - len(p.ids) :] = 1
+            positions[:, row, longest - len(p.ids) :] = self.network.positions(p.ids, [x.grid for x in p.pictures])
+        features = self._features([x for p in prompts for x in p.pictures], adapter)
+        mask = mask.to(self.network.device)
+        embeddings, extra = self.network.embed(torch.from_numpy(ids).to(self.network.device), features)
+        hidden, states = self.network.forward(embeddings, positions, mask=mask, extra=extra)
+        logits = self.network.logits(hidden[:, -1]).repeat_interleave(n, 0)
+        following = (positions.amax((0, 2)) + 1).repeat_interleave(n)
+
+        def make_decoder() -> Decoder:
+            rows = tuple((k.repeat_interleave(n, 0), v.repeat_interleave(n, 0)) for k, v in states)
+            return Decoder(self.network, rows, following, mask.repeat_interleave(n, 0))
+
+        return make_decoder, logits
+
+    def _rules(
+        self, n: int, temperature: float, limit: int, stop: Sequence[str], choices: Sequence[str] | None
+    ) -> Rules:
+        if n < 1:
+            raise ConfigError(f"n must be at least 1, got {n}")
+        if isinstance(stop, str) or isinstance(choices, str):
+            raise ConfigError("stop and choices are sequences of strings, got one string; put it in a tuple")
+        return Rules(self._ends, temperature, limit, tuple(stop), None if choices is None else tuple(choices))
+
+    # Prefixes
+
+    def prefill(self, messages: Messages, *, adapter: str | None = None, generation_prompt: bool = True) -> Prefix:
+        """See `VLM.prefill`."""
+        with self._call(adapter):
+            started = time.perf_counter()
+            prompt = self._chat.render(self._chat.prepare(messages), generation_prompt=generation_prompt)
+            state, cost = self._encode(prompt, adapter, None)
+            return _prefix(state, cost, started, "prefill")
+
+    def extend(self, prefix: Prefix, messages: Messages, *, generation_prompt: bool = True) -> Prefix:
+        """See `VLM.extend`. The whole conversation is rendered again, so that the template sees all of it; only what
+        differs from ``prefix`` is encoded. An assistant message continues the prefix's generation prompt.
+        """
+        state = self._state(prefix)
+        with self._call(state.adapter):
+            started = time.perf_counter()
+            together = state.messages + self._chat.prepare(messages)
+            prompt = self._chat.render(together, generation_prompt=generation_prompt)
+            state, cost = self._encode(prompt, state.adapter, state)
+            return _prefix(state, cost, started, "extend")
+
+    def next_logits(self, prefix: Prefix) -> Tensor:
+        """Logits float32 (V,) of the token that follows the prefix."""
+        state = self._state(prefix)
+        with self._call(state.adapter):
+            return self.network.logits(state.last_hidden)
+
+    def run(self, prefix: Prefix, embeddings: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Extra embeddings attend to a prefix in one pass that leaves the prefix as it is.
+
+        Args:
+            prefix: T encoded tokens.
+            embeddings: (Q, D) or (B, Q, D), in the language model's width D.
+            mask: bool (Q, T + Q) or (B, Q, T + Q); True where a query may look: first the prefix, then the queries.
+            positions: int (Q,) rotary positions relative to the first one after the prefix; default 0, 1, 2, ...
+
+        Returns:
+            Hidden states float32 after the final norm, in the shape of ``embeddings``. Gradients flow to whatever
+            requires them (embeddings, adapters) unless the caller turned them off; the prefix is constant.
+
+        Raises:
+            DataError: shapes do not fit the prefix or the model, or a query may look at nothing.
+        """
+        state = self._state(prefix)
+        batch = embeddings if embeddings.ndim == 3 else embeddings[None]
+        shape = (*batch.shape[:2], len(state.ids) + batch.shape[1])
+        allowed = mask if mask.ndim == 3 else mask[None].expand(shape[0], -1, -1)
+        if batch.ndim != 3 or batch.shape[2] != self.network.width or allowed.dtype != torch.bool:
+            raise DataError(
+                f"run: expected embeddings (Q, {self.network.width}) or (B, Q, {self.network.width}) and a bool mask, "
+                f"got {tuple(embeddings.shape)} and {mask.dtype}"
+            )
+        if tuple(allowed.shape) != shape:
+            raise DataError(f"run: expected a mask of shape {shape[1:]} or {shape}, got {tuple(mask.shape)}")
+        offsets = torch.arange(shape[1]) if positions is None else positions
+        if offsets.shape != (shape[1],):
+            raise DataError(f"run: expected positions of shape ({shape[1]},), got {tuple(offsets.shape)}")
+        with self._call(state.adapter, grad=torch.is_grad_enabled()):
+            batch = batch.to(self.network.device, self.network.dtype)
+            where = (offsets.to(self.network.device) + state.next_position).expand(3, shape[0], -1)
+            past = tuple((k.expand(shape[0], -1, -1, -1), v.expand(shape[0], -1, -1, -1)) for k, v in state.key_values)
+            hidden, _ = self.network.forward(batch, where, past, self.network.attention_mask(allowed))
+        return hidden.float().reshape(embeddings.shape)
+
+    def hidden(self, prefix: Prefix, layers: Sequence[int]) -> Tensor:
+        """Hidden states float32 (len(layers), T, D) of the prefix; recomputed in one pass, pictures are not.
+
+        Layer 0 gives the embeddings, ``i`` what decoder layer ``i`` reads, the number of layers the output after the
+        final norm; negative numbers count from there.
+        """
+        state, count = self._state(prefix), self.network.layers + 1
+        if not layers or any(not -count <= i < count for i in layers):
+            raise DataError(f"hidden: layers must lie in {-count} to {count - 1}, got {list(layers)}")
+        with self._call(state.adapter):
+            embeddings, extra = self.network.embed(self._tokens(state.ids), state.features)
+            positions = self.network.positions(state.ids, [p.grid for p in state.pictures])[:, None]
+            return self.network.layer_inputs(embeddings, positions, [i % count for i in layers], extra)[:, 0].float()
+
+    def key_values(self, prefix: Prefix, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys (rotated) and values of one layer, float32 (heads, T, head width) each; the caller's own copies."""
+        state = self._state(prefix)
+        if not -self.network.layers <= layer < self.network.layers:
+            raise DataError(f"key_values: layer {layer} of {self.network.layers} does not exist")
+        keys, values = state.key_values[layer]
+        return keys[0].float().clone(), values[0].float().clone()
+
+    def image_features(self, images: Sequence[Image], *, adapter: str | None = None) -> list[Tensor]:
+        """What the vision tower gives the language model for each image: float32 (rows, columns, D) patch grids."""
+        pictures = [self._chat.picture(check_image(image, f"image {i}")) for i, image in enumerate(images)]
+        with self._call(adapter):
+            features = self._features(pictures, adapter)
+        rows = [(p.grid[1] // self._chat.merge, p.grid[2] // self._chat.merge) for p in pictures]
+        return [f.merged.float().reshape(*shape, -1).clone() for f, shape in zip(features, rows, strict=True)]
+
+    def forget(self) -> None:
+        """Empty the prefix cache; prefixes that callers hold stay valid."""
+        with self._lock:
+            self._cache.clear()
+
+    # Internals
+
+    @contextmanager
+    def _call(self, adapter: str | None, *, grad: bool = False) -> Iterator[str | None]:
+        with self._lock, self.adapters.active(adapter), torch.set_grad_enabled(grad):
+            yield adapter
+
+    def _weights(self) -> int:
+        return self.network.weights_version() + (self.adapters.version << 40)
+
+    def _state(self, prefix: Prefix) -> PrefixState:
+        state = prefix.state
+        if not isinstance(state, PrefixState) or len(state.key_values) != self.network.layers:
+            raise ModelError(f"prefix {prefix.key} was made by another model; prefill it with {self.name}")
+        if state.weights != self._weights():
+            raise ModelError(
+                f"prefix {prefix.key} was made before the weights of {self.name} changed; prefill it again"
+            )
+        return state
+
+    def _resolve(self, prompt: Messages | Prefix, adapter: str | None) -> tuple[PrefixState, _Cost]:
+        if isinstance(prompt, Prefix):
+            return self._state(prompt), _Cost(reused=prompt.length)
+        return self._encode(self._chat.render(self._chat.prepare(prompt), generation_prompt=True), adapter, None)
+
+    def _encode(self, prompt: Prompt, adapter: str | None, base: PrefixState | None) -> tuple[PrefixState, _Cost]:
+        """The state of a prompt, computing only what neither ``base`` nor the cache holds."""
+        weights = self._weights()
+        state, begin = self._cache.find(prompt, adapter, weights)
+        if base is not None and (length := common_length(base, prompt)) >= begin:
+            state, begin = base, length
+        if state is not None and begin == len(prompt.ids):
+            return state, _Cost(reused=begin)
+        known = dict(zip(state.pictures, state.features, strict=True)) if state is not None else {}
+        features = self._features(prompt.pictures, adapter, known)
+        new = [f for f, s in zip(features, prompt.starts, strict=True) if s >= begin]
+        positions = self.network.positions(prompt.ids, [p.grid for p in prompt.pictures])
+        embeddings, extra = self.network.embed(self._tokens(prompt.ids[begin:]), new)
+        past = tuple((k[:, :, :begin], v[:, :, :begin]) for k, v in state.key_values) if state is not None else ()
+        hidden, key_values = self.network.forward(embeddings, positions[:, None, begin:], past, extra=extra)
+        encoded = PrefixState(
+            prompt.ids,
+            tuple(replace(p, image=None) for p in prompt.pictures),
+            prompt.starts,
+            tuple(features),
+            without_pixels(prompt.messages),
+            adapter,
+            weights,
+            int(positions.max()) + 1,
+            key_values,
+            hidden[0, -1].clone(),
+        )
+        self._cache.add(encoded)
+        visual = visual_after(prompt.pictures, prompt.starts, begin)
+        return encoded, _Cost(visual, len(prompt.ids) - begin, begin, 1)
+
+    def _features(
+        self, pictures: Sequence[Picture], adapter: str | None, known: dict[Picture, Features] | None = None
+    ) -> list[Features]:
+        """Features of all pictures in order; the vision tower sees each unknown one once."""
+        found = dict(known or {})
+        for picture in pictures:
+            if picture not in found and (held := self._cache.features(picture, adapter, self._weights())) is not None:
+                found[picture] = held
+        unknown = list(dict.fromkeys(p for p in pictures if p not in found))
+        if unknown:
+            seen = self.network.see(*self._chat.patches(unknown))
+            for picture, features in zip(unknown, seen, strict=True):
+                if len(features.merged) != picture.tokens:
+                    raise ModelError(
+                        f"image features and image tokens do not match: the vision tower gave {len(features.merged)} "
+                        f"features where the prompt has {picture.tokens} tokens for grid {picture.grid}"
+                    )
+            found.update(zip(unknown, seen, strict=True))
+        return [found[p] for p in pictures]
+
+    def _tokens(self, ids: Any) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(ids))[None].to(self.network.device)
+
+    def _probe(self) -> Tensor:
+        """Logits of a fixed text; what `Adapters.merge` compares."""
+        with torch.no_grad():
+            ids = np.arange(32, dtype=np.int64) + 100
+            embeddings, _ = self.network.embed(self._tokens(ids), [])
+            hidden, _ = self.network.forward(embeddings, self.network.positions(ids, [])[:, None])
+            return self.network.logits(hidden)
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    stated = getattr(model.generation_config, "eos_token_id", None)
+    ends = set(stated if isinstance(stated, list) else [] if stated is None else [stated])
+    unknown = tokenizer.unk_token_id
+    named = {tokenizer.convert_tokens_to_ids(t) for t in END_TOKENS}
+    return frozenset(int(i) for i in ends | named | {tokenizer.eos_token_id} if i is not None and i != unknown)
+
+
+def _adapter_of(prompt: Messages | Prefix, adapter: str | None) -> str | None:
+    if not isinstance(prompt, Prefix) or not isinstance(prompt.state, PrefixState):
+        return adapter
+    if adapter is not None and adapter != prompt.state.adapter:
+        raise ModelError(
+            f"prefix was encoded with adapter {prompt.state.adapter!r}, not {adapter!r}; prefill it with that"
+        )
+    return prompt.state.adapter
+
+
+def _check_cancel(cancel: threading.Event | None) -> None:
+    if cancel is not None and cancel.is_set():
+        raise CancelledError("generation was cancelled before its first token")
+
+
+def _prefix(state: PrefixState, cost: _Cost, started: float, name: str) -> Prefix:
+    stage = Stage(name, cost.visual, cost.prompt, cost.reused, 0, cost.passes, _since(started))
+    return Prefix(state.key(), len(state.ids), sum(p.tokens for p in state.pictures), stage, state)
+
+
+def _stage(name: str, cost: _Cost, out: Decoded, started: float) -> Stage:
+    first = (out.first_token - started) * 1000
+    sampled = sum(s.sampled for s in out.samples)
+    passes = cost.passes + out.steps
+    return Stage(name, cost.visual, cost.prompt, cost.reused, sampled, passes, _since(started), first)
+
+
+def _share(name: str, prompt: Prompt, out: Decoded, index: int, n: int, started: float) -> Stage:
+    """The ledger entry of one prompt of a batch."""
+    sampled = sum(s.sampled for s in out.samples[index * n : index * n + n])
+    visual = sum(p.tokens for p in prompt.pictures)
+    prompts = len(out.samples) // n
+    first = (out.first_token - started) * 1000
+    passes = 1 + max(s.sampled for s in out.samples[index * n : index * n + n]) - 1
+    return Stage(name, visual, len(prompt.ids), 0, sampled, passes, _since(started) / prompts, first)
+
+
+def _generation(out: Decoded, rows: slice, stage: Stage) -> Generation:
+    samples = out.samples[rows]
+    return Generation(
+        tuple(s.text for s in samples),
+        tuple(tuple(s.ids) for s in samples),
+        tuple(tuple(s.log_probs) for s in samples),
+        tuple(s.finished for s in samples),
+        stage,
+    )
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000

@@ -1,0 +1,231 @@
+"""One form for the model families: vision tower, rotary positions, passes over a key/value state, next-token logits.
+
+Positions are always given explicitly, computed per prefix: transformers keeps ``rope_deltas`` on the module, where they
+leak from one call into the next.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+from backbone.errors import DataError, ModelError
+from backbone.prefix import Features, KeyValues
+
+GROWTH = 128  # tokens added to a decoding buffer at a time
+
+
+class _PastLayer(DynamicLayer):  # type: ignore[misc]
+    """Keys and values to continue from; appending makes new tensors, so the given ones stay as they are."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.keys, self.values = keys, values
+        self.dtype, self.device = keys.dtype, keys.device
+        self.is_initialized = True
+
+
+class _GrowingLayer(DynamicLayer):  # type: ignore[misc]
+    """A copy of past keys and values for R rows with room to append in place: a decoding step copies no history."""
+
+    def __init__(self, keys: Tensor, values: Tensor, rows: int, room: int) -> None:
+        super().__init__()
+        self.length = keys.shape[2]
+        self.dtype, self.device = keys.dtype, keys.device
+        self.keys, self.values = (_padded(t.expand(rows, -1, -1, -1), room) for t in (keys, values))
+        self.is_initialized = True
+
+    def get_seq_length(self, *_: Any) -> int:
+        return self.length
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        end = self.length + key_states.shape[2]
+        if end > self.keys.shape[2]:
+            self.keys, self.values = (_padded(t, max(GROWTH, self.length)) for t in (self.keys, self.values))
+        self.keys[:, :, self.length : end] = key_states
+        self.values[:, :, self.length : end] = value_states
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def select(self, rows: Tensor) -> None:
+        self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+def _padded(states: Tensor, room: int) -> Tensor:
+    rows, heads, length, width = states.shape
+    buffer = states.new_zeros(rows, heads, length + room, width)
+    buffer[:, :, :length] = states
+    return buffer
+
+
+class Network:
+    """A transformers Qwen-VL model seen as functions over states."""
+
+    def __init__(self, model: Any) -> None:
+        """``model`` is a ``Qwen*VLForConditionalGeneration`` in evaluation mode."""
+        self.model = model
+        self.text = model.model.language_model
+        self.head = model.lm_head
+        self.image_id = int(model.config.image_token_id)
+        self.layers: int = model.config.text_config.num_hidden_layers
+        self.width: int = model.config.text_config.hidden_size
+        # transformers renamed the argument; older ones would swallow the new name and keep no state.
+        names = inspect.signature(type(self.text).forward).parameters
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.text.embed_tokens.weight.device  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the weights."""
+        return self.text.embed_tokens.weight.dtype  # type: ignore[no-any-return]
+
+    def weights_version(self) -> int:
+        """Changes whenever a weight is written in place, as an optimizer step or a loaded state does."""
+        return sum(p._version for p in self.model.parameters())
+
+    def see(self, pixel_values: Tensor, grids: Tensor) -> list[Features]:
+        """Run the vision tower once over the patches of N pictures; one `Features` each."""
+        pixels = pixel_values.to(self.device, self.dtype)
+        out = self.model.model.get_image_features(pixels, grids.to(self.device), return_dict=True)
+        deep = getattr(out, "deepstack_features", None) or []
+        return [Features(f, tuple(level[i] for level in deep)) for i, f in enumerate(out.pooler_output)]
+
+    def positions(self, ids: NDArray[np.int64], grids: Sequence[tuple[int, int, int]]) -> Tensor:
+        """Rotary positions int64 (3, T): time, row and column of every token of one conversation."""
+        tokens = torch.from_numpy(ids)[None]
+        grid = torch.tensor(grids) if grids else None
+        kinds = (tokens == self.image_id).int()
+        positions, _ = self.model.model.get_rope_index(tokens, mm_token_type_ids=kinds, image_grid_thw=grid)
+        return positions[:, 0]  # type: ignore[no-any-return]
+
+    def embed(self, ids: Tensor, features: Sequence[Features]) -> tuple[Tensor, dict[str, Any]]:
+        """Token embeddings (B, T, D) with picture features in place, and what a pass needs besides (deepstack)."""
+        embeddings = self.text.embed_tokens(ids)
+        visual = ids == self.image_id
+        have, want = sum(len(f.merged) for f in features), int(visual.sum())
+        if have != want:
+            raise DataError(
+                f"image features and image tokens do not match: {have} features, {want} tokens in the prompt"
+            )
+        if not features:
+            return embeddings, {}
+        embeddings = embeddings.clone()
+        embeddings[visual] = torch.cat([f.merged for f in features]).to(embeddings.dtype)
+        if not features[0].deepstack:
+            return embeddings, {}
+        deep = [torch.cat(level) for level in zip(*(f.deepstack for f in features), strict=True)]
+        return embeddings, {"visual_pos_masks": visual, "deepstack_visual_embeds": deep}
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        positions: Tensor,
+        past: KeyValues = (),
+        mask: Tensor | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> tuple[Tensor, KeyValues]:
+        """One causal pass after ``past``: embeddings (B, T, D), positions (3, B, T) -> hidden (B, T, D), all states.
+
+        ``mask`` is (B, past + T) for padding, or additive (B, 1, T, past + T) to replace the causal one.
+        """
+        layers = [_PastLayer(k, v) for k, v in past] or [DynamicLayer() for _ in range(self.layers)]
+        cache = Cache(layers=layers)
+        out = self.call(embeddings, positions, cache, mask, extra)
+        return out, tuple((layer.keys, layer.values) for layer in layers)
+
+    def call(
+        self,
+        embeddings: Tensor,
+        positions: Tensor,
+        cache: Cache,
+        mask: Tensor | None,
+        extra: dict[str, Any] | None = None,
+    ) -> Tensor:
+        """The language model on a transformers cache, which it extends; hidden states (B, T, D) after the final norm."""
+        out = self.text(
+            inputs_embeds=embeddings,
+            position_ids=positions.to(self.device),
+            attention_mask=mask,
+            use_cache=True,
+            **{self._cache_name: cache},
+            **(extra or {}),
+        )
+        return out.last_hidden_state  # type: ignore[no-any-return]
+
+    def layer_inputs(
+        self, embeddings: Tensor, positions: Tensor, layers: Sequence[int], extra: dict[str, Any]
+    ) -> Tensor:
+        """What each named layer reads, (N, B, T, D); number ``self.layers`` is the output after the final norm."""
+        seen: dict[int, Tensor] = {}
+        hooks = [
+            self.text.layers[i].register_forward_pre_hook(_recorder(seen, i)) for i in set(layers) if i < self.layers
+        ]
+        try:
+            seen[self.layers], _ = self.forward(embeddings, positions, extra=extra)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return torch.stack([seen[i] for i in layers])
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Next-token logits float32 (..., V)."""
+        return self.head(hidden).float()  # type: ignore[no-any-return]
+
+    def attention_mask(self, allowed: Tensor) -> Tensor:
+        """Additive mask (B, 1, Q, K) from booleans (B, Q, K), for attention forms that take one."""
+        if self.model.config._attn_implementation not in ("sdpa", "eager"):
+            raise ModelError("custom attention masks need attention 'sdpa' or 'eager'; load the model with one of them")
+        if not allowed.any(-1).all():
+            raise DataError("attention mask: a query may attend to nothing; every row needs at least one True")
+        mask = torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
+        return mask.masked_fill_(~allowed.to(self.device), torch.finfo(self.dtype).min)[:, None]
+
+
+def _recorder(seen: dict[int, Tensor], index: int) -> Any:
+    def record(_: Any, args: tuple[Tensor, ...]) -> None:
+        seen[index] = args[0]
+
+    return record
+
+
+class Decoder:
+    """Rows that continue states token by token, each at its own position."""
+
+    def __init__(
+        self, network: Network, past: KeyValues, positions: Tensor, mask: Tensor | None = None, room: int = GROWTH
+    ) -> None:
+        """``past`` has one row, or as many as ``positions`` (R,); ``mask`` (R, T) marks what is not padding."""
+        self._network = network
+        self._layers = [_GrowingLayer(k, v, len(positions), min(room, GROWTH)) for k, v in past]
+        self._cache = Cache(layers=self._layers)
+        self._positions = positions.to(network.device).view(1, -1, 1)
+        self._mask = mask
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append one token (R,) to every row; logits float32 (R, V) of what follows."""
+        if self._mask is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
+        embeddings = self._network.text.embed_tokens(tokens[:, None].to(self._network.device))
+        positions = self._positions.expand(3, -1, -1)
+        hidden = self._network.call(embeddings, positions, self._cache, self._mask)
+        self._positions = self._positions + 1
+        return self._network.logits(hidden[:, -1])
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows, so that finished ones cost nothing."""
+        index = torch.tensor(rows, device=self._network.device)
+        for layer in self._layers:
+            layer.select(index)
+        self._positions = self._positions[:, index]
+        self._mask = None if self._mask is None else self._mask[index]
