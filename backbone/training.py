@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from backbone import checkpoints
 from backbone.errors import ConfigError, ModelError, TrainingError, UnsupportedError
 from backbone.training_config import LossFunction, TrainingConfig, TrainingResult
-from backbone.training_support import BatchMaker, Report, StopRequest, thread_count
+from backbone.training_support import BatchMaker, Report, StopRequest, plain_json, thread_count
 
 MAX_NON_FINITE = 3  # consecutive steps with a NaN or infinite loss or gradient before training is given up
 
@@ -283,7 +283,7 @@ class _Run:
                 "batches": self.batches.position,
                 "seconds": self._elapsed(),
                 "metrics": self.report.finite(self.metrics),
-                "config": self.record,
+                "config": plain_json(self.record),
                 "optimizer_tensors": sorted(optimizer),
             }
             path = checkpoints.write_checkpoint(self.root, self.step, tensors, state, self.config.keep)

@@ -23,8 +23,7 @@ class TrainingConfig:
     rises linearly to ``learning_rate`` over ``warmup_fraction`` of the steps, then falls along a cosine to
     ``final_fraction`` of it. ``weight_decay`` applies to matrices only, ``clip`` is the largest gradient norm, and
     ``threads`` the CPU threads of torch (None: as they are). A checkpoint is written every
-    ``checkpoint_minutes`` (0: at
-    every step) and at the end; the newest ``keep`` stay.
+    ``checkpoint_minutes`` (0: at every step) and at the end; the newest ``keep`` stay.
     """
 
     steps: int

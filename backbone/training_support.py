@@ -109,13 +109,13 @@ class Report:
     def write(self, event: str, **values: Any) -> None:
         """Append one line to the log; numbers that are not finite become null."""
         if self._enabled:
-            line = json.dumps({"event": event, "time": round(time.time(), 3), **_plain(values)}, allow_nan=False)
+            line = json.dumps({"event": event, "time": round(time.time(), 3), **plain_json(values)}, allow_nan=False)
             with (self._output / "log.jsonl").open("a", encoding="utf-8") as log:
                 log.write(line + "\n")
 
     def resumed(self, step: int, old: Mapping[str, Any], old_processes: int, processes: int) -> None:
         """Log a resume and every setting that differs from the checkpoint's; the log's later steps are void."""
-        before, now = _flat(_plain(old)), _flat(_plain(self._record))
+        before, now = _flat(plain_json(old)), _flat(plain_json(self._record))
         before["processes"], now["processes"] = old_processes, processes
         keys = sorted(k for k in before.keys() | now.keys() if before.get(k) != now.get(k))
         changed = {k: {"before": before.get(k), "now": now.get(k)} for k in keys}
@@ -176,7 +176,7 @@ class Report:
         """Write ``result.json`` with the resolved configuration, and the log's last line."""
         self.write("end", **result)
         if self._enabled:
-            text = json.dumps(_plain({**result, "config": self._record}), indent=1, allow_nan=False)
+            text = json.dumps(plain_json({**result, "config": self._record}), indent=1, allow_nan=False)
             partial = self._output / ".result.json"
             partial.write_text(text + "\n", encoding="utf-8")
             os.replace(partial, self._output / "result.json")
@@ -194,12 +194,12 @@ def thread_count(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
     """JSON values: mappings, lists, strings, finite numbers, null; anything else as text."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain_json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain_json(v) for v in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
