@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 BIN := $(VENV)/bin
 SAMPLE := assets/samples/collage.jpg
-QUESTION := assets/samples/question.txt
+QUESTION := What letter is on the green diamond?
 
 .PHONY: demo install test lint format samples clean
 
@@ -12,7 +12,7 @@ install: $(VENV)/installed-demo
 
 # Ask about the sample picture, show where nano looked and what that cost, and draw it.
 demo: $(VENV)/installed-demo
-	$(BIN)/fovea ask $(SAMPLE) "$$(cat $(QUESTION))" --output runs/demo
+	$(BIN)/fovea ask $(SAMPLE) "$(QUESTION)" --output runs/demo
 	@echo
 	@echo "Open runs/demo/overlay.png to see where it looked. The same in a web page: $(BIN)/fovea demo"
 
@@ -31,7 +31,7 @@ format: $(VENV)/installed-dev
 
 # The sample picture, from a generated scene of the held-out split.
 samples: $(VENV)/installed-dev
-	$(BIN)/fovea data ministar --sample assets/samples
+	$(BIN)/fovea data sample --output assets/samples
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache fovea.egg-info

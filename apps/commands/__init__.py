@@ -1,0 +1,47 @@
+"""One file a command: a frozen dataclass of its options with a ``run`` method. `REGISTRY` is the whole list.
+
+A command's module is imported only when that command runs, so ``fovea --help`` stays fast and a missing simulator or
+demo library never breaks another command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from apps.output import Output
+
+
+class Command(Protocol):
+    """What every command module offers under the name ``Command``: options as fields, and ``run``."""
+
+    __dataclass_fields__: ClassVar[dict[str, object]]
+    json: bool
+
+    def run(self, output: Output) -> int:
+        """Do the work and return the exit code: 0 done, 1 a stated failure."""
+        ...
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a command lives and what the overview says of it."""
+
+    module: str
+    summary: str
+    example: str
+
+
+REGISTRY: dict[tuple[str, ...], Entry] = {
+    ("ask",): Entry(
+        "apps.commands.ask", "answer a question about a picture", 'fovea ask photo.jpg "What colour is the flag?"'
+    ),
+    ("demo",): Entry("apps.commands.demo", "the same in a web page on this machine", "fovea demo --port 7860"),
+    ("doctor",): Entry("apps.commands.doctor", "what works on this machine, and how to get the rest", "fovea doctor"),
+    ("data", "ministar"): Entry(
+        "apps.commands.data_ministar",
+        "generate pictures with tiny things, questions and boxes",
+        "fovea data ministar --count 20 --output runs/ministar",
+    ),
+    ("data", "sample"): Entry("apps.commands.data_sample", "make the sample picture again", "fovea data sample"),
+}

@@ -1,0 +1,97 @@
+"""``fovea ask IMAGE QUESTION``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.markup import escape
+
+from apps.commands.common import ModelOptions, SearchOptions
+from apps.output import Output
+from apps.printing import ledger_table, print_notes, regions_table
+
+if TYPE_CHECKING:
+    from backbone.images import SourceImage
+    from perception.answer import PerceptionAnswer, PerceptionEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(SearchOptions, ModelOptions):
+    """Answer a question about a picture, and show where the model looked and what that cost.
+
+    The picture may be a JPEG, PNG, WebP, TIFF, GIF or BMP of up to 200 megapixels.
+    """
+
+    image: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGE")]  # the picture
+    question: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="QUESTION")]  # what to find out
+    options: tuple[str, ...] = ()  # answers to choose from, at least two
+    output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # write overlay.png, close-ups and answer.json
+    json: bool = False  # print JSON only
+
+    def run(self, output: Output) -> int:
+        """Read the picture, load the model, answer, print and write."""
+        config = self.config(self.model)  # a wrong setting fails before anything slow
+        from backbone.images import read_image
+        from perception.pipeline import Searcher
+
+        picture = read_image(self.image)
+        with output.console.status(f"loading {escape(self.model)}") as status:
+            searcher = Searcher(self.load(), config)
+            answer = searcher.ask(
+                picture,
+                self.question,
+                self.options,
+                seed=self.seed,
+                on_event=_show(status.update) if not self.json else None,
+            )
+        record = self._record(picture, answer, asdict(config))
+        if self.output is not None:
+            _write(self.output, picture, answer, record)
+        self._print(output, answer, record["notes"])
+        output.json(record)
+        return 0
+
+    def _record(self, picture: SourceImage, answer: PerceptionAnswer, config: dict[str, Any]) -> dict[str, Any]:
+        asked = {"image": str(self.image), "size": list(picture.size), "question": self.question}
+        result = {**asked, "options": list(self.options), **answer.to_dict()}
+        result["notes"] = [*picture.notes, *answer.notes]
+        return {**result, "model": self.model, "seed": self.seed, "config": config}
+
+    def _print(self, output: Output, answer: PerceptionAnswer, notes: list[str]) -> None:
+        if output.as_json:
+            return
+        chosen = f"{answer.text}. {self.options[answer.choice]}" if answer.choice is not None else answer.text
+        output.console.print(f"[bold]{escape(chosen)}[/bold]")
+        if answer.regions:
+            output.console.print(regions_table(answer.regions))
+        output.console.print(ledger_table(answer.ledger))
+        print_notes(output.console, notes)
+        if self.output is not None:
+            output.console.print(
+                f"written: {escape(str(self.output / 'overlay.png'))}, close-ups and answer.json beside it"
+            )
+
+
+def _show(update: Callable[[str], None]) -> Callable[[PerceptionEvent], None]:
+    def on_event(event: PerceptionEvent) -> None:
+        update(event.kind + (f" at {len(event.boxes)} regions" if event.boxes else ""))
+
+    return on_event
+
+
+def _write(folder: Path, picture: SourceImage, answer: PerceptionAnswer, record: dict[str, Any]) -> None:
+    from perception.drawing import draw_regions
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(draw_regions(picture, answer.regions)).save(folder / "overlay.png")
+    for number, crop in enumerate(answer.crops, 1):
+        Image.fromarray(crop.image).save(folder / f"close-up-{number}.png")
+    (folder / "answer.json").write_text(
+        json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8"
+    )
