@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from backbone.contracts import Box, Image
+from backbone.contracts import Box
 from backbone.errors import DataError
+from perception.views import LargeImage
 
 MAXIMUM_OPTIONS = 10  # letters A to J
-
-
-class Picture(Protocol):
-    """The views of an original that methods may take; `backbone.images.SourceImage` and `SceneImage` have them."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """``(width, height)`` in pixels."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What reading changed."""
-        ...
-
-    def resized(self, longest: int | None) -> Image:
-        """The whole picture with its longer side at most ``longest`` px."""
-        ...
-
-    def crop(self, box: Box, width: int, height: int) -> Image:
-        """The pixels under ``box``, resized."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -41,8 +19,8 @@ class Item:
     """One question with a known answer.
 
     ``boxes`` are the evidence in pixels of the original, empty where the benchmark gives none. ``answer`` is the index
-    of the right option. ``group`` joins items that ask the same with other option orders. ``load`` decodes or draws
-    the picture; nothing is kept between calls.
+    of the right option. ``group`` is a further division to report by (HR-Bench: the cycle of option orders). ``load``
+    decodes or draws the picture; nothing is kept between calls.
     """
 
     id: str
@@ -50,11 +28,10 @@ class Item:
     question: str
     options: tuple[str, ...]
     answer: int
-    load: Callable[[], Picture] = field(repr=False, compare=False)
+    load: Callable[[], LargeImage] = field(repr=False, compare=False)
     boxes: tuple[Box, ...] = ()
     group: str = ""
     seed: int = 0
-    longest: int = 0  # nominal longer side in pixels for reports by size; 0 where only loading tells
 
     def __post_init__(self) -> None:
         if not self.question.strip():

@@ -129,7 +129,6 @@ def _item(seed: int, split: Split, longest: int, kinds: Mapping[str, float], fol
         load=functools.partial(scene, seed, split, longest, folder),
         boxes=tuple(drawn.badges[i].box for i in question.targets),
         seed=seed,
-        longest=longest,
     )
 
 
