@@ -63,15 +63,16 @@ class Adapters:
 
     def _fill(self, name: str, state: dict[str, Tensor], source: Any) -> None:
         try:
-            result = set_peft_model_state_dict(self._model, state, name)
+            result: Any = set_peft_model_state_dict(self._model, state, name)
         except (RuntimeError, KeyError) as error:
             self._remove(name)
             raise ModelError(f"adapter {name!r} from {source}: {error}") from error
         missing = [k for k in result.missing_keys if f".{name}." in k]
         if missing or result.unexpected_keys:
             self._remove(name)
+            unexpected = list(result.unexpected_keys)
             raise ModelError(
-                f"adapter {name!r} from {source}: missing weights {missing[:5]}, unexpected {list(result.unexpected_keys)[:5]}"
+                f"adapter {name!r} from {source}: missing weights {missing[:5]}, unexpected weights {unexpected[:5]}"
             )
 
     def _freeze(self, name: str) -> None:
@@ -127,13 +128,15 @@ class Adapters:
     def merge(self, name: str) -> float:
         """Fold an adapter into the base weights for speed; returns the largest change of a probe's logits.
 
-        The original weights are kept, so that `unmerge` restores them bit by bit. Raises `ModelError`, leaving the model
-        as it was, if the logits differ by more than rounding.
+        The original weights are kept, so that `unmerge` restores them bit by bit. Raises `ModelError`, leaving the
+        model as it was, if the logits differ by more than rounding.
         """
         self._check_unmerged()
         with self.active(name):
             wanted = self._probe()
-        layers = {k: m for k, m in self._model.named_modules() if isinstance(m, LoraLayer) and name in m.lora_A}
+        layers: dict[str, Any] = {
+            k: m for k, m in self._model.named_modules() if isinstance(m, LoraLayer) and name in m.lora_A
+        }
         self._originals = {k: m.get_base_layer().weight.detach().clone() for k, m in layers.items()}
         self._switch(name)
         for layer in layers.values():

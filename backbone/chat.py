@@ -27,7 +27,7 @@ IMAGE_TOKEN = "<|image_pad|>"  # noqa: S105
 
 @dataclass(frozen=True)
 class Picture:
-    """One image of a conversation: what it is (content hash) and how many patches it has, with or without its pixels."""
+    """One image of a conversation: its content hash and number of patches, with or without its pixels."""
 
     digest: str  # of the pixels, their shape, and the processor settings
     grid: tuple[int, int, int]  # (frames, rows, columns) of patches before merging
@@ -62,7 +62,7 @@ class Chat:
         self._settings = repr((*settings, self._images.resample, self._images.temporal_patch_size)).encode()
 
     def prepare(self, messages: Messages) -> tuple[Message, ...]:
-        """Check messages and replace every array by its `Picture`; raises `DataError` naming what is wrong and where."""
+        """Check messages and replace every array by its `Picture`; raises `DataError` saying what is wrong where."""
         if not messages:
             raise DataError("a conversation needs at least one message, got none")
         return tuple(self._message(m, f"message {i}") for i, m in enumerate(messages))
@@ -109,8 +109,8 @@ class Chat:
         at = np.flatnonzero(ids == self._image_id)
         if len(at) != len(pictures):
             raise DataError(
-                f"messages hold {len(pictures)} images, the rendered prompt {len(at)} image placeholders: images belong "
-                f"in user or tool messages, and text must not contain {IMAGE_TOKEN}"
+                f"messages hold {len(pictures)} images, the rendered prompt {len(at)} image placeholders: images "
+                f"belong in user or tool messages, and text must not contain {IMAGE_TOKEN}"
             )
         repeats = np.ones(len(ids), np.int64)
         repeats[at] = [p.tokens for p in pictures]

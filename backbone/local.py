@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,26 +18,18 @@ from torch import Tensor
 
 from backbone.adapters import Adapters
 from backbone.boxes import BoxConvention
-from backbone.chat import Chat, Picture, Prompt, without_pixels
-from backbone.contracts import Image, Stage, check_image
-from backbone.decoding import Decoded, Rules, decode
+from backbone.chat import Chat
+from backbone.contracts import Image, check_image
+from backbone.decoding import Rules, decode
+from backbone.encoding import Cost, Encoder
 from backbone.errors import CancelledError, ConfigError, DataError, ModelError
 from backbone.network import Decoder, Network
 from backbone.pixels import Pixels
-from backbone.prefix import Features, PrefixCache, PrefixState, common_length, visual_after
+from backbone.prefix import PrefixCache, PrefixState
+from backbone.usage import generation_of, generations_of, prefix_of
 from backbone.vlm import VLM, Generation, Messages, Prefix
 
 END_TOKENS = ("<|im_end|>", "<|endoftext|>")
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """What resolving a prompt newly cost."""
-
-    visual: int = 0
-    prompt: int = 0
-    reused: int = 0
-    passes: int = 0
 
 
 class LocalVLM(VLM):
@@ -58,6 +49,7 @@ class LocalVLM(VLM):
         self.adapters = Adapters(model, self._probe)
         self._chat = Chat(processor, pixels)
         self._cache = PrefixCache(cache_mebibytes * 2**20)
+        self._encoder = Encoder(self.network, self._chat, self._cache)
         self._lock = threading.RLock()
         self._ends = _end_tokens(model, self.tokenizer)
 
@@ -95,7 +87,7 @@ class LocalVLM(VLM):
                 cancel,
                 on_text,
             )
-            return _generation(out, slice(None), _stage(stage, cost, out, started))
+            return generation_of(out, cost, started, stage)
 
     def generate_batch(self, prompts: Sequence[Messages], **options: Any) -> list[Generation]:
         """See `VLM.generate_batch`; ``options`` are those of `generate`, ``on_text`` gets ``prompt * n + sample``.
@@ -126,35 +118,10 @@ class LocalVLM(VLM):
             started = time.perf_counter()
             _check_cancel(cancel)
             rendered = [self._chat.render(self._chat.prepare(p), generation_prompt=True) for p in prompts]
-            make_decoder, logits = self._prefill_batch(rendered, n, adapter)
+            batch = self._encoder.encode_batch(rendered, n, adapter, self._weights(), self.tokenizer.pad_token_id)
             seeds = [(seed, i) for _ in prompts for i in range(n)]
-            out = decode(make_decoder, logits, seeds, rules, self.tokenizer, cancel, options.get("on_text"))
-            ledgers = [_share(options.get("stage", "generate"), p, out, i, n, started) for i, p in enumerate(rendered)]
-            return [_generation(out, slice(i * n, i * n + n), s) for i, s in enumerate(ledgers)]
-
-    def _prefill_batch(
-        self, prompts: list[Prompt], n: int, adapter: str | None
-    ) -> tuple[Callable[[], Decoder], Tensor]:
-        longest = max(len(p.ids) for p in prompts)
-        ids = np.full((len(prompts), longest), self.tokenizer.pad_token_id, np.int64)
-        mask = torch.zeros(len(prompts), longest, dtype=torch.long)
-        positions = torch.zeros(3, len(prompts), longest, dtype=torch.long)
-        for row, p in enumerate(prompts):
-            ids[row, longest - len(p.ids) :] = p.ids
-            mask[row, longest - len(p.ids) :] = 1
-            positions[:, row, longest - len(p.ids) :] = self.network.positions(p.ids, [x.grid for x in p.pictures])
-        features = self._features([x for p in prompts for x in p.pictures], adapter)
-        mask = mask.to(self.network.device)
-        embeddings, extra = self.network.embed(torch.from_numpy(ids).to(self.network.device), features)
-        hidden, states = self.network.forward(embeddings, positions, mask=mask, extra=extra)
-        logits = self.network.logits(hidden[:, -1]).repeat_interleave(n, 0)
-        following = (positions.amax((0, 2)) + 1).repeat_interleave(n)
-
-        def make_decoder() -> Decoder:
-            rows = tuple((k.repeat_interleave(n, 0), v.repeat_interleave(n, 0)) for k, v in states)
-            return Decoder(self.network, rows, following, mask.repeat_interleave(n, 0))
-
-        return make_decoder, logits
+            out = decode(batch.make_decoder, batch.logits, seeds, rules, self.tokenizer, cancel, options.get("on_text"))
+            return generations_of(out, rendered, started, options.get("stage", "generate"))
 
     def _rules(
         self, n: int, temperature: float, limit: int, stop: Sequence[str], choices: Sequence[str] | None
@@ -172,20 +139,22 @@ class LocalVLM(VLM):
         with self._call(adapter):
             started = time.perf_counter()
             prompt = self._chat.render(self._chat.prepare(messages), generation_prompt=generation_prompt)
-            state, cost = self._encode(prompt, adapter, None)
-            return _prefix(state, cost, started, "prefill")
+            state, cost = self._encoder.encode(prompt, adapter, self._weights())
+            return prefix_of(state, cost, started, "prefill")
 
     def extend(self, prefix: Prefix, messages: Messages, *, generation_prompt: bool = True) -> Prefix:
-        """See `VLM.extend`. The whole conversation is rendered again, so that the template sees all of it; only what
-        differs from ``prefix`` is encoded. An assistant message continues the prefix's generation prompt.
+        """See `VLM.extend`.
+
+        The whole conversation is rendered again, so that the template sees all of it; only what differs from ``prefix``
+        is encoded. An assistant message continues the prefix's generation prompt.
         """
         state = self._state(prefix)
         with self._call(state.adapter):
             started = time.perf_counter()
             together = state.messages + self._chat.prepare(messages)
             prompt = self._chat.render(together, generation_prompt=generation_prompt)
-            state, cost = self._encode(prompt, state.adapter, state)
-            return _prefix(state, cost, started, "extend")
+            state, cost = self._encoder.encode(prompt, state.adapter, self._weights(), state)
+            return prefix_of(state, cost, started, "extend")
 
     def next_logits(self, prefix: Prefix) -> Tensor:
         """Logits float32 (V,) of the token that follows the prefix."""
@@ -240,7 +209,7 @@ class LocalVLM(VLM):
         if not layers or any(not -count <= i < count for i in layers):
             raise DataError(f"hidden: layers must lie in {-count} to {count - 1}, got {list(layers)}")
         with self._call(state.adapter):
-            embeddings, extra = self.network.embed(self._tokens(state.ids), state.features)
+            embeddings, extra = self.network.embed(self._encoder.tokens(state.ids), state.features)
             positions = self.network.positions(state.ids, [p.grid for p in state.pictures])[:, None]
             return self.network.layer_inputs(embeddings, positions, [i % count for i in layers], extra)[:, 0].float()
 
@@ -256,7 +225,7 @@ class LocalVLM(VLM):
         """What the vision tower gives the language model for each image: float32 (rows, columns, D) patch grids."""
         pictures = [self._chat.picture(check_image(image, f"image {i}")) for i, image in enumerate(images)]
         with self._call(adapter):
-            features = self._features(pictures, adapter)
+            features = self._encoder.features(pictures, adapter, self._weights())
         rows = [(p.grid[1] // self._chat.merge, p.grid[2] // self._chat.merge) for p in pictures]
         return [f.merged.float().reshape(*shape, -1).clone() for f, shape in zip(features, rows, strict=True)]
 
@@ -285,70 +254,17 @@ class LocalVLM(VLM):
             )
         return state
 
-    def _resolve(self, prompt: Messages | Prefix, adapter: str | None) -> tuple[PrefixState, _Cost]:
+    def _resolve(self, prompt: Messages | Prefix, adapter: str | None) -> tuple[PrefixState, Cost]:
         if isinstance(prompt, Prefix):
-            return self._state(prompt), _Cost(reused=prompt.length)
-        return self._encode(self._chat.render(self._chat.prepare(prompt), generation_prompt=True), adapter, None)
-
-    def _encode(self, prompt: Prompt, adapter: str | None, base: PrefixState | None) -> tuple[PrefixState, _Cost]:
-        """The state of a prompt, computing only what neither ``base`` nor the cache holds."""
-        weights = self._weights()
-        state, begin = self._cache.find(prompt, adapter, weights)
-        if base is not None and (length := common_length(base, prompt)) >= begin:
-            state, begin = base, length
-        if state is not None and begin == len(prompt.ids):
-            return state, _Cost(reused=begin)
-        known = dict(zip(state.pictures, state.features, strict=True)) if state is not None else {}
-        features = self._features(prompt.pictures, adapter, known)
-        new = [f for f, s in zip(features, prompt.starts, strict=True) if s >= begin]
-        positions = self.network.positions(prompt.ids, [p.grid for p in prompt.pictures])
-        embeddings, extra = self.network.embed(self._tokens(prompt.ids[begin:]), new)
-        past = tuple((k[:, :, :begin], v[:, :, :begin]) for k, v in state.key_values) if state is not None else ()
-        hidden, key_values = self.network.forward(embeddings, positions[:, None, begin:], past, extra=extra)
-        encoded = PrefixState(
-            prompt.ids,
-            tuple(replace(p, image=None) for p in prompt.pictures),
-            prompt.starts,
-            tuple(features),
-            without_pixels(prompt.messages),
-            adapter,
-            weights,
-            int(positions.max()) + 1,
-            key_values,
-            hidden[0, -1].clone(),
-        )
-        self._cache.add(encoded)
-        visual = visual_after(prompt.pictures, prompt.starts, begin)
-        return encoded, _Cost(visual, len(prompt.ids) - begin, begin, 1)
-
-    def _features(
-        self, pictures: Sequence[Picture], adapter: str | None, known: dict[Picture, Features] | None = None
-    ) -> list[Features]:
-        """Features of all pictures in order; the vision tower sees each unknown one once."""
-        found = dict(known or {})
-        for picture in pictures:
-            if picture not in found and (held := self._cache.features(picture, adapter, self._weights())) is not None:
-                found[picture] = held
-        unknown = list(dict.fromkeys(p for p in pictures if p not in found))
-        if unknown:
-            seen = self.network.see(*self._chat.patches(unknown))
-            for picture, features in zip(unknown, seen, strict=True):
-                if len(features.merged) != picture.tokens:
-                    raise ModelError(
-                        f"image features and image tokens do not match: the vision tower gave {len(features.merged)} "
-                        f"features where the prompt has {picture.tokens} tokens for grid {picture.grid}"
-                    )
-            found.update(zip(unknown, seen, strict=True))
-        return [found[p] for p in pictures]
-
-    def _tokens(self, ids: Any) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(ids))[None].to(self.network.device)
+            return self._state(prompt), Cost(reused=prompt.length)
+        rendered = self._chat.render(self._chat.prepare(prompt), generation_prompt=True)
+        return self._encoder.encode(rendered, adapter, self._weights())
 
     def _probe(self) -> Tensor:
         """Logits of a fixed text; what `Adapters.merge` compares."""
         with torch.no_grad():
             ids = np.arange(32, dtype=np.int64) + 100
-            embeddings, _ = self.network.embed(self._tokens(ids), [])
+            embeddings, _ = self.network.embed(self._encoder.tokens(ids), [])
             hidden, _ = self.network.forward(embeddings, self.network.positions(ids, [])[:, None])
             return self.network.logits(hidden)
 
@@ -374,40 +290,3 @@ def _adapter_of(prompt: Messages | Prefix, adapter: str | None) -> str | None:
 def _check_cancel(cancel: threading.Event | None) -> None:
     if cancel is not None and cancel.is_set():
         raise CancelledError("generation was cancelled before its first token")
-
-
-def _prefix(state: PrefixState, cost: _Cost, started: float, name: str) -> Prefix:
-    stage = Stage(name, cost.visual, cost.prompt, cost.reused, 0, cost.passes, _since(started))
-    return Prefix(state.key(), len(state.ids), sum(p.tokens for p in state.pictures), stage, state)
-
-
-def _stage(name: str, cost: _Cost, out: Decoded, started: float) -> Stage:
-    first = (out.first_token - started) * 1000
-    sampled = sum(s.sampled for s in out.samples)
-    passes = cost.passes + out.steps
-    return Stage(name, cost.visual, cost.prompt, cost.reused, sampled, passes, _since(started), first)
-
-
-def _share(name: str, prompt: Prompt, out: Decoded, index: int, n: int, started: float) -> Stage:
-    """The ledger entry of one prompt of a batch."""
-    sampled = sum(s.sampled for s in out.samples[index * n : index * n + n])
-    visual = sum(p.tokens for p in prompt.pictures)
-    prompts = len(out.samples) // n
-    first = (out.first_token - started) * 1000
-    passes = 1 + max(s.sampled for s in out.samples[index * n : index * n + n]) - 1
-    return Stage(name, visual, len(prompt.ids), 0, sampled, passes, _since(started) / prompts, first)
-
-
-def _generation(out: Decoded, rows: slice, stage: Stage) -> Generation:
-    samples = out.samples[rows]
-    return Generation(
-        tuple(s.text for s in samples),
-        tuple(tuple(s.ids) for s in samples),
-        tuple(tuple(s.log_probs) for s in samples),
-        tuple(s.finished for s in samples),
-        stage,
-    )
-
-
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000

@@ -22,40 +22,41 @@ from backbone.prefix import Features, KeyValues
 GROWTH = 128  # tokens added to a decoding buffer at a time
 
 
-class _PastLayer(DynamicLayer):  # type: ignore[misc]
+class _PastLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values to continue from; appending makes new tensors, so the given ones stay as they are."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.keys, self.values = keys, values
         self.dtype, self.device = keys.dtype, keys.device
         self.is_initialized = True
 
 
-class _GrowingLayer(DynamicLayer):  # type: ignore[misc]
+class _GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """A copy of past keys and values for R rows with room to append in place: a decoding step copies no history."""
 
     def __init__(self, keys: Tensor, values: Tensor, rows: int, room: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.length = keys.shape[2]
         self.dtype, self.device = keys.dtype, keys.device
-        self.keys, self.values = (_padded(t.expand(rows, -1, -1, -1), room) for t in (keys, values))
+        self._buffers = [_padded(t.expand(rows, -1, -1, -1), room) for t in (keys, values)]
         self.is_initialized = True
 
     def get_seq_length(self, *_: Any) -> int:
         return self.length
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        end = self.length + key_states.shape[2]
-        if end > self.keys.shape[2]:
-            self.keys, self.values = (_padded(t, max(GROWTH, self.length)) for t in (self.keys, self.values))
-        self.keys[:, :, self.length : end] = key_states
-        self.values[:, :, self.length : end] = value_states
+        begin, end = self.length, self.length + key_states.shape[2]
+        if end > self._buffers[0].shape[2]:
+            self._buffers = [_padded(t[:, :, :begin], max(GROWTH, begin)) for t in self._buffers]
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, begin:end] = states
         self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        keys, values = (buffer[:, :, :end] for buffer in self._buffers)
+        return keys, values
 
     def select(self, rows: Tensor) -> None:
-        self.keys, self.values = self.keys[rows], self.values[rows]
+        self._buffers = [buffer[rows] for buffer in self._buffers]
 
 
 def _padded(states: Tensor, room: int) -> Tensor:
@@ -139,7 +140,8 @@ class Network:
 
         ``mask`` is (B, past + T) for padding, or additive (B, 1, T, past + T) to replace the causal one.
         """
-        layers = [_PastLayer(k, v) for k, v in past] or [DynamicLayer() for _ in range(self.layers)]
+        layers: list[Any] = [_PastLayer(k, v) for k, v in past]
+        layers = layers or [DynamicLayer() for _ in range(self.layers)]  # type: ignore[no-untyped-call]
         cache = Cache(layers=layers)
         out = self.call(embeddings, positions, cache, mask, extra)
         return out, tuple((layer.keys, layer.values) for layer in layers)
@@ -152,7 +154,7 @@ class Network:
         mask: Tensor | None,
         extra: dict[str, Any] | None = None,
     ) -> Tensor:
-        """The language model on a transformers cache, which it extends; hidden states (B, T, D) after the final norm."""
+        """The language model on a transformers cache, which it extends; hidden states (B, T, D) after the norm."""
         out = self.text(
             inputs_embeds=embeddings,
             position_ids=positions.to(self.device),
@@ -208,7 +210,7 @@ class Decoder:
         """``past`` has one row, or as many as ``positions`` (R,); ``mask`` (R, T) marks what is not padding."""
         self._network = network
         self._layers = [_GrowingLayer(k, v, len(positions), min(room, GROWTH)) for k, v in past]
-        self._cache = Cache(layers=self._layers)
+        self._cache = Cache(layers=list(self._layers))
         self._positions = positions.to(network.device).view(1, -1, 1)
         self._mask = mask
 

@@ -11,7 +11,7 @@ import base64
 import importlib.util
 from pathlib import Path
 
-from transformers import AddedToken, Qwen2TokenizerFast
+from transformers import AddedToken, Qwen2TokenizerFast  # type: ignore[attr-defined]
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from backbone.errors import ConfigError, DataError
@@ -143,7 +143,7 @@ def build_tokenizer(keep: int | None = None, family: str = "qwen3_vl") -> Qwen2T
     ranks = _read_ranks()
     if keep is not None:
         ranks = {token: rank for token, rank in ranks.items() if rank < keep}
-    letters = bytes_to_unicode()
+    letters: dict[int, str] = bytes_to_unicode()  # type: ignore[no-untyped-call]
 
     def spell(token: bytes) -> str:
         return "".join(letters[byte] for byte in token)
