@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -52,3 +53,38 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
     """What was changed, repaired or left out."""
     for note in notes:
         console.print(f"note: {escape(note)}")
+
+
+def report_table(report: Mapping[str, Any]) -> Table:
+    """A benchmark's report: accuracy in all and by kind and size, found targets, tokens, times."""
+    table = Table(title=f"{report['benchmark']} ({report['split']}), {report['method']}, {report['model']}")
+    table.title_justify = "left"
+    table.add_column("")
+    table.add_column("value", justify="right")
+    table.add_column("95 % interval", justify="right")
+    table.add_column("n", justify="right")
+    _add_proportion(table, "accuracy", report["accuracy"])
+    for group in ("by_kind", "by_size"):
+        for name, value in report[group].items():
+            _add_proportion(table, f"  {name}", value)
+    boxes = report["boxes"]
+    if boxes:
+        _add_proportion(table, "targets found", boxes["target_recall"])
+        _add_proportion(table, "items with all targets found", boxes["item_recall"])
+        table.add_row("picture seen closely", f"{boxes['area_seen']:.1%}", "", str(boxes["items"]))
+    table.add_section()
+    for key in ("visual_tokens", "tokens"):
+        if report["tokens"][key] is not None:
+            table.add_row(f"{key.replace('_', ' ')} of an item", f"{report['tokens'][key]:,.0f}", "mean", "")
+    for key in ("first_token_ms", "milliseconds"):
+        for point, value in report[key].items():
+            table.add_row(f"{key.replace('_', ' ')}", f"{value:,.0f}", str(point), "")
+    counts = report["n"]
+    table.caption = ", ".join(f"{value} {key}" for key, value in counts.items())
+    return table
+
+
+def _add_proportion(table: Table, name: str, value: Mapping[str, Any] | None) -> None:
+    if value is not None:
+        interval = f"{value['low']:.3f} to {value['high']:.3f}"
+        table.add_row(escape(name), f"{value['estimate']:.3f}", interval, str(value["n"]))

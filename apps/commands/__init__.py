@@ -38,6 +38,16 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
     ),
     ("demo",): Entry("apps.commands.demo", "the same in a web page on this machine", "fovea demo --port 7860"),
     ("doctor",): Entry("apps.commands.doctor", "what works on this machine, and how to get the rest", "fovea doctor"),
+    ("eval", "perception"): Entry(
+        "apps.commands.eval_perception",
+        "score a method on a benchmark of tiny things in large pictures",
+        "fovea eval perception ministar --method sparc --regime 256 --limit 40",
+    ),
+    ("eval", "compare"): Entry(
+        "apps.commands.eval_compare",
+        "compare two runs item by item",
+        "fovea eval compare runs/ministar-nano-sparc-256-4 runs/ministar-nano-native-256-4",
+    ),
     ("data", "ministar"): Entry(
         "apps.commands.data_ministar",
         "generate pictures with tiny things, questions and boxes",

@@ -85,11 +85,11 @@ def _show(update: Callable[[str], None]) -> Callable[[PerceptionEvent], None]:
 
 
 def _write(folder: Path, picture: SourceImage, answer: PerceptionAnswer, record: dict[str, Any]) -> None:
-    from perception.drawing import draw_regions
+    from apps.demo.drawing import draw_boxes
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(draw_regions(picture, answer.regions)).save(folder / "overlay.png")
+    Image.fromarray(draw_boxes(picture, answer.regions)).save(folder / "overlay.png")
     for number, crop in enumerate(answer.crops, 1):
         Image.fromarray(crop.image).save(folder / f"close-up-{number}.png")
     (folder / "answer.json").write_text(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import tyro
-
+import assets
 from perception.config import PerceptionConfig
 
 if TYPE_CHECKING:
     from backbone.vlm import VLM
-
-Device = str
-OptionalPath = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +19,7 @@ class ModelOptions:
     """Which weights run where."""
 
     model: str = "nano"  # nano, a hub id, a local directory, or http://host:port/v1#model
-    device: Device = "auto"  # auto, cpu, cuda, cuda:1, ...
+    device: str = "auto"  # auto, cpu, cuda, cuda:1, ...
     seed: int = 0  # of everything that is sampled
 
     def load(self) -> VLM:
@@ -55,6 +52,18 @@ class SearchOptions:
         changes = {key: value for key, value in given.items() if value is not None}
         base = PerceptionConfig.preset(preset_name(model))
         return replace(base, method=self.method, regime=self.regime, rollouts=self.rollouts, **changes)  # type: ignore[arg-type]
+
+
+def weights_version(model: str) -> str:
+    """SHA-256 over the weight files of ``nano`` or a local directory; empty for hub ids and servers."""
+    folder = assets.NANO if model == "nano" else Path(model)
+    if not folder.is_dir():
+        return ""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def preset_name(model: str) -> str:
