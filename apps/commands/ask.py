@@ -85,8 +85,9 @@ def _show(update: Callable[[str], None]) -> Callable[[PerceptionEvent], None]:
 
 
 def _write(folder: Path, picture: SourceImage, answer: PerceptionAnswer, record: dict[str, Any]) -> None:
-    from apps.demo.drawing import draw_boxes
     from PIL import Image
+
+    from apps.demo.drawing import draw_boxes
 
     folder.mkdir(parents=True, exist_ok=True)
     Image.fromarray(draw_boxes(picture, answer.regions)).save(folder / "overlay.png")
