@@ -1,0 +1,197 @@
+"""The training loss of nano: next token of every answer, plus two kinds of guidance that exist in training only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import Qwen3VLForConditionalGeneration
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.qwen3_vl.modeling_qwen3_vl import repeat_kv
+
+from backbone.curriculum.sample import Sample
+from backbone.curriculum.scenes import COLOURS, SHAPES, SYMBOLS
+from backbone.nano.config import Guidance, NanoConfig
+from backbone.nano.encode import IGNORE, Batch
+
+_COLOUR = {name: i + 1 for i, name in enumerate(COLOURS)}  # 0: nothing here
+_SHAPE = {name: i + 1 for i, name in enumerate(SHAPES)}
+_SYMBOL = {name: i + 1 for i, name in enumerate(SYMBOLS)}
+SHARED_PICTURE = "shared_picture"  # name of the training attention among transformers' own
+READABLE = 24  # symbols on things narrower than this many pixels are not asked of the tower
+
+
+class DenseHead(nn.Module):
+    """What lies at each visual token: colour, shape, box (of the picture, 0 to 1) and symbol. Training only."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.sizes = (len(COLOURS) + 1, len(SHAPES) + 1, 4, len(SYMBOLS) + 1)
+        self.linear = nn.Linear(width, sum(self.sizes))
+
+    def forward(self, features: Tensor) -> tuple[Tensor, ...]:
+        """``features`` (N, width) -> colour, shape, box, symbol logits, each (N, .)."""
+        return torch.split(self.linear(features), list(self.sizes), dim=-1)
+
+
+class NanoTraining(nn.Module):
+    """The model with its training-only head; calling it gives the loss of a batch and its parts."""
+
+    def __init__(self, model: Qwen3VLForConditionalGeneration, config: NanoConfig, guidance: Guidance) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config
+        self.guidance = guidance
+        self.dense = DenseHead(config.text_width)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss of one batch: answer + dense + attention, weighted by the guidance config."""
+        inner = self.model.model
+        vision = inner.visual(batch.patches, grid_thw=batch.grids)
+        features = vision.pooler_output
+        embeds = inner.language_model.embed_tokens(batch.ids)
+        embeds = embeds.masked_scatter(batch.visual[..., None], features.to(embeds.dtype))
+        text_config = inner.language_model.config
+        with (
+            attention_of(text_config, SHARED_PICTURE),
+            watch_attention(inner.language_model.layers, self.guidance.heads, self.guidance.attention > 0) as seen,
+        ):
+            hidden = inner.language_model(
+                inputs_embeds=embeds,
+                attention_mask=batch.mask,
+                position_ids=batch.positions,
+                visual_pos_masks=batch.visual,
+                deepstack_visual_embeds=vision.deepstack_features or None,
+                use_cache=False,
+            ).last_hidden_state
+        asked = batch.labels != IGNORE
+        logits = self.model.lm_head(hidden[asked]).float()
+        parts = {"answer": functional.cross_entropy(logits, batch.labels[asked])}
+        if self.guidance.attention > 0 and batch.focus_at.shape[1]:
+            parts["attention"] = torch.stack([_looked_away(a, batch) for a in seen]).mean()
+        if self.guidance.dense > 0 and (dense := self._dense(features, batch)) is not None:
+            parts["dense"] = dense
+        weights = {"answer": 1.0, "attention": self.guidance.attention, "dense": self.guidance.dense}
+        total = torch.stack([weights[k] * v for k, v in parts.items()]).sum()
+        return total, {k: v.detach() for k, v in parts.items()}
+
+    def _dense(self, features: Tensor, batch: Batch) -> Tensor | None:
+        sizes = (batch.grids.prod(-1) // self.config.merge**2).tolist()
+        pieces = torch.split(features, sizes)
+        known = [
+            (pieces[int(batch.first_pictures[b])], dense_targets(s, self.config))
+            for b, s in enumerate(batch.samples)
+            if s.things is not None
+        ]
+        if not known:
+            return None
+        logits = self.dense(torch.cat([p for p, _ in known]).float())
+        colour, shape, symbol, box = (torch.from_numpy(np.concatenate(t)) for t in zip(*(t for _, t in known), strict=True))
+        loss = functional.cross_entropy(logits[0].float(), colour) + functional.cross_entropy(logits[1].float(), shape)
+        read = symbol != IGNORE
+        if bool(read.any()):
+            loss = loss + 0.5 * functional.cross_entropy(logits[3].float()[read], symbol[read])
+        there = colour > 0
+        if bool(there.any()):
+            loss = loss + 4.0 * functional.l1_loss(logits[2].float()[there], box[there])
+        return loss
+
+
+def dense_targets(sample: Sample, config: NanoConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Per visual token: colour, shape, symbol class (IGNORE where unreadable) and box (0 to 1) of its main thing."""
+    height, width = sample.image.shape[:2]
+    factor = config.factor
+    rows, columns = height // factor, width // factor
+    n = rows * columns
+    colour, shape, symbol = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, IGNORE, np.int64)
+    box, best = np.zeros((n, 4), np.float32), np.zeros(n, np.float32)
+    xs, ys = np.arange(columns) * factor, np.arange(rows) * factor
+    for thing in sample.things or ():
+        x0, y0, x1, y1 = thing.box
+        w = np.clip(np.minimum(x1, xs + factor) - np.maximum(x0, xs), 0, None)
+        h = np.clip(np.minimum(y1, ys + factor) - np.maximum(y0, ys), 0, None)
+        share = (h[:, None] * w[None]).ravel() / min(factor**2, thing.area)
+        mine = (share > 0.25) & (share > best)
+        best = np.where(mine, share, best)
+        colour[mine], shape[mine] = _COLOUR[thing.colour], _SHAPE[thing.shape]
+        box[mine] = np.array([x0 / width, y0 / height, x1 / width, y1 / height], np.float32)
+        if min(x1 - x0, y1 - y0) >= READABLE:
+            symbol[mine] = _SYMBOL.get(thing.symbol, 0)
+    return colour, shape, symbol, box
+
+
+def _looked_away(attention: Tensor, batch: Batch) -> Tensor:
+    """Minus log of the attention that falls on the focus region, mean over focus tokens. ``attention`` (B, K, F, P + F)."""
+    rows = attention[batch.focus_at[0], batch.focus_at[1], batch.focus_at[2]].float()  # (n, P + F)
+    return -((rows[:, : batch.focus_cells.shape[1]] * batch.focus_cells).sum(-1) + 1e-4).log().mean()
+
+
+def shared_picture_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
+    scaling: float,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[Tensor, Tensor]:
+    """Attention over rows of one shared picture and K lanes; see `Batch`. Equal to full attention under that mask.
+
+    Queries (B, H, L, D), keys and values (B, H / groups, L, D), mask (B, K, F, P + F). Lanes never see each other, so
+    their products are not computed: at eight conversations that is a sixth of the work.
+    Returns the output (B, L, H, D) and the lanes' weights (B, H, K, F, P + F).
+    """
+    groups = module.num_key_value_groups
+    key, value = repeat_kv(key, groups), repeat_kv(value, groups)  # type: ignore[arg-type]
+    b, lanes, lane, _ = attention_mask.shape
+    prefix, h, d = query.shape[2] - lanes * lane, query.shape[1], query.shape[3]
+    query = query * scaling
+    picture = functional.scaled_dot_product_attention(
+        query[:, :, :prefix], key[:, :, :prefix], value[:, :, :prefix], is_causal=True, scale=1.0
+    )
+    q, k, v = (x[:, :, prefix:].reshape(b, h, lanes, lane, d) for x in (query, key, value))
+    to_picture = (query[:, :, prefix:] @ key[:, :, :prefix].transpose(2, 3)).view(b, h, lanes, lane, prefix)
+    scores = torch.cat([to_picture, q @ k.transpose(3, 4)], -1) + attention_mask[:, None]
+    weights = torch.softmax(scores, -1)
+    seen = weights[..., :prefix].reshape(b, h, lanes * lane, prefix) @ value[:, :, :prefix]
+    out = seen + (weights[..., prefix:] @ v).view(b, h, lanes * lane, d)
+    return torch.cat([picture, out], 2).transpose(1, 2).contiguous(), weights
+
+
+ALL_ATTENTION_FUNCTIONS.register(SHARED_PICTURE, shared_picture_attention)
+
+
+@contextmanager
+def attention_of(config: Any, name: str) -> Iterator[None]:
+    """Use another attention implementation of a language model while a forward pass runs."""
+    before = config._attn_implementation
+    config._attn_implementation = name
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+@contextmanager
+def watch_attention(layers: nn.ModuleList, heads: Sequence[tuple[int, int]], active: bool) -> Iterator[list[Tensor]]:
+    """Collect the lanes' attention weights (B, K, F, P + F) of some heads while a forward pass runs."""
+    seen: list[Tensor] = []
+    if not active:
+        yield seen
+        return
+
+    def hook(head: int):  # type: ignore[no-untyped-def]
+        return lambda _module, _inputs, output: seen.append(output[1][:, head])
+
+    handles = [layers[layer].self_attn.register_forward_hook(hook(head)) for layer, head in heads]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

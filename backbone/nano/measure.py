@@ -1,0 +1,145 @@
+"""What nano can do, in numbers, on generated scenes it never saw: the same seeds every time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from backbone.contracts import Image
+from backbone.curriculum import easy_vqa, shapes, text
+from backbone.curriculum.sample import Message
+from backbone.curriculum.scenes import Scene
+from backbone.nano.build import build_processor
+from backbone.nano.config import VOCABULARY, NanoConfig
+from backbone.pixels import Pixels
+from backbone.tokenizer import build_tokenizer
+
+HELD_OUT_SEED = 7_000  # far below the seeds of training
+SIZE = (256, 256)
+BATCH = 32
+Conversation = tuple[Message, ...]
+
+
+def engine(model: Any, config: NanoConfig) -> Any:
+    """The local engine around a model in memory."""
+    from backbone.local import LocalVLM
+
+    pixels = Pixels(config.minimum_pixels, config.maximum_pixels, config.factor)
+    processor = build_processor(config, build_tokenizer(VOCABULARY))
+    return LocalVLM("nano (in training)", model, processor, pixels, cache_mebibytes=0)
+
+
+def measure(model: Any, config: NanoConfig, items: int, seed: int = HELD_OUT_SEED) -> dict[str, float]:
+    """Accuracy or mean IoU per ability, each over ``items`` held-out questions."""
+    vlm = engine(model, config)
+    rng = np.random.default_rng(seed)
+    scores = {"iou": mean_iou(vlm, [grounding(rng) for _ in range(items)])}
+    scores["iou_over_half"] = scores["iou"][1]  # type: ignore[index]
+    scores["iou"] = scores["iou"][0]  # type: ignore[index]
+    for name, make in ABILITIES.items():
+        scores[name] = accuracy(vlm, [make(rng) for _ in range(items)])
+    scores["easy_vqa_train"] = accuracy(vlm, [_easy(rng) for _ in range(items)])
+    return scores
+
+
+def grounding(rng: Generator) -> Conversation:
+    """One thing to be located among up to eight."""
+    while True:
+        scene = shapes.shape_scene(rng, SIZE, int(rng.integers(1, 9)))
+        if things := shapes.unique_things(scene):
+            return shapes.ground_thing(rng, scene, things[int(rng.integers(len(things)))])
+
+
+def _of(question: Callable[[Generator, Scene], Conversation | None]) -> Callable[[Generator], Conversation]:
+    def make(rng: Generator) -> Conversation:
+        while True:
+            made = question(rng, shapes.shape_scene(rng, SIZE, int(rng.integers(1, 9))))
+            if made is not None:
+                return made
+
+    return make
+
+
+def _text(rng: Generator) -> Conversation:
+    while True:
+        for made in text.short_text(rng, SIZE).conversations:
+            if not answer_of(made).startswith("["):
+                return made
+
+
+def _easy(rng: Generator) -> Conversation:
+    return easy_vqa.easy_vqa(rng, SIZE).conversations[0]
+
+
+ABILITIES: dict[str, Callable[[Generator], Conversation]] = {
+    "name": _of(shapes.name_at),
+    "count": _of(shapes.count_group),
+    "exists": _of(shapes.exists),
+    "relation": _of(shapes.relation),
+    "symbol": _of(shapes.symbol_on),
+    "text": _text,
+}
+
+
+def answer_of(conversation: Conversation) -> str:
+    """The target text of a one-turn conversation."""
+    return "".join(part["text"] for part in conversation[-1]["content"])
+
+
+def generate(vlm: Any, conversations: list[Conversation], limit: int = 64) -> list[str]:
+    """Greedy answers, computed in batches of pictures of one size."""
+    texts: list[str] = []
+    for start in range(0, len(conversations), BATCH):
+        prompts = [c[:-1] for c in conversations[start : start + BATCH]]
+        texts += [g.texts[0] for g in vlm.generate_batch(prompts, max_new_tokens=limit)]
+    return texts
+
+
+def accuracy(vlm: Any, conversations: list[Conversation]) -> float:
+    """Share of answers that equal the target."""
+    texts = generate(vlm, conversations, 16)
+    return float(np.mean([t.strip() == answer_of(c) for t, c in zip(texts, conversations, strict=True)]))
+
+
+def mean_iou(vlm: Any, conversations: list[Conversation]) -> tuple[float, float]:
+    """Mean intersection over union of one box each, and the share above one half; an unreadable answer counts 0."""
+    texts = generate(vlm, conversations)
+    values = np.array(
+        [
+            box_iou(first_box(t), first_box(answer_of(c)))
+            for t, c in zip(texts, conversations, strict=True)
+        ]
+    )
+    return float(values.mean()), float((values > 0.5).mean())
+
+
+def first_box(text: str) -> tuple[float, float, float, float] | None:
+    """The first ``bbox_2d`` of a JSON answer, None if there is none."""
+    found = re.search(r'"bbox_2d": (\[[^\]]*\])', text)
+    try:
+        numbers = json.loads(found.group(1)) if found else []
+    except json.JSONDecodeError:
+        return None
+    return tuple(float(v) for v in numbers) if len(numbers) == 4 else None  # type: ignore[return-value]
+
+
+def box_iou(a: tuple[float, ...] | None, b: tuple[float, ...] | None) -> float:
+    """Intersection over union of two corner boxes; 0 where one is missing or empty."""
+    if a is None or b is None:
+        return 0.0
+    w, h = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    if w <= 0 or h <= 0:
+        return 0.0
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - w * h
+    return float(w * h / union)
+
+
+def picture_of(conversation: Conversation) -> Image:
+    """The picture a conversation is about."""
+    image: Image = conversation[0]["content"][0]["image"]
+    return image

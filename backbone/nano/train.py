@@ -1,0 +1,116 @@
+"""Training nano from nothing: the curriculum as a pure function of the step, over the one shared loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from backbone.curriculum import easy_vqa, shapes, text  # noqa: F401 - importing registers the sources
+from backbone.curriculum.sample import get_source, sources
+from backbone.errors import ConfigError
+from backbone.nano.build import build_model, save_nano
+from backbone.nano.config import VOCABULARY, CurriculumConfig, NanoConfig
+from backbone.nano.encode import Batch, Encoder
+from backbone.nano.losses import NanoTraining
+from backbone.nano.measure import measure
+from backbone.tokenizer import build_tokenizer
+from backbone.training import TrainingConfig, TrainingResult, train
+
+TRAIN_SEEDS = 1 << 32  # training draws from seeds above this, measurements from seeds below
+
+
+@dataclass(frozen=True)
+class NanoTrainingConfig:
+    """One training run of nano: architecture, curriculum, loop."""
+
+    output: Path = Path("runs/nano")
+    model: NanoConfig = field(default_factory=NanoConfig)
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    loop: TrainingConfig = field(default_factory=lambda: TrainingConfig(steps=20_000, learning_rate=1.5e-3, precision="fp32"))
+    start: Path | None = None  # weights (safetensors of an earlier run) to begin from
+    frozen_tower: bool = False
+    measure_every: int = 500
+    measure_items: int = 96
+    seed: int = 0
+
+
+def train_nano(config: NanoTrainingConfig) -> TrainingResult:
+    """Train (or resume) and leave a directory in hub layout in ``output/model``."""
+    model = build_model(config.model, config.seed)
+    training = NanoTraining(model, config.model, config.curriculum.guidance)
+    if config.start is not None:
+        load_start(training, config.start)
+    if config.frozen_tower:
+        model.model.visual.requires_grad_(False)
+    encoder = Encoder(build_tokenizer(VOCABULARY), config.model, config.curriculum.tokens_per_picture)
+    record = json.loads(json.dumps(asdict(config), default=str))
+
+    def evaluate(module: nn.Module, step: int) -> dict[str, float]:
+        return measure(model, config.model, config.measure_items)
+
+    result = train(
+        training,
+        batch_maker(config, encoder),
+        lambda module, batch: module(batch),
+        config.loop,
+        config.output,
+        evaluate=evaluate if config.measure_every else None,
+        evaluate_every=config.measure_every,
+        config_record=record,
+    )
+    save_nano(model, config.model, config.output / "model", torch.float16)
+    return result
+
+
+def load_start(training: NanoTraining, path: Path) -> None:
+    """Begin from earlier weights; every tensor must be there and fit."""
+    state = load_file(path)
+    missing, unexpected = training.load_state_dict(state, strict=False)
+    missing = [name for name in missing if name != "model.lm_head.weight"]  # tied to the embedding
+    if missing or unexpected:
+        raise ConfigError(f"{path} does not fit nano: missing {missing[:5]}, unexpected {unexpected[:5]}")
+    training.model.tie_weights()
+
+
+def batch_maker(config: NanoTrainingConfig, encoder: Encoder) -> Callable[[int], Batch]:
+    """``batch_at(step)``: all randomness comes from the run's seed and the step."""
+    names, shares = mixture(config.curriculum)
+
+    def batch_at(step: int) -> Batch:
+        rng = np.random.default_rng([TRAIN_SEEDS + config.seed, step])
+        sizes = config.curriculum.sizes
+        size = sizes[int(rng.integers(len(sizes)))]
+        chosen = rng.choice(len(names), config.curriculum.images_per_step, p=shares)
+        return encoder.batch([get_source(names[int(i)]).make(rng, size) for i in chosen])
+
+    return batch_at
+
+
+def mixture(curriculum: CurriculumConfig) -> tuple[list[str], Sequence[float]]:
+    """Names and probabilities of the sources that are drawn."""
+    weights: dict[str, float] = (
+        dict(curriculum.weights) if curriculum.weights else {n: s.weight for n, s in sources().items()}
+    )
+    names = [get_source(n).name for n, w in weights.items() if w > 0]
+    total = sum(weights[n] for n in names)
+    if total <= 0:
+        raise ConfigError(f"the curriculum draws from nothing: weights {weights}")
+    return names, [weights[n] / total for n in names]
+
+
+def latest_weights(run: Path) -> Path:
+    """The newest checkpoint's weights of a run."""
+    from backbone.checkpoints import WEIGHTS, list_checkpoints
+
+    found: list[Any] = list_checkpoints(run / "checkpoints")
+    if not found:
+        raise ConfigError(f"{run} holds no checkpoint; train first")
+    return Path(found[-1]) / WEIGHTS
