@@ -37,6 +37,8 @@ class Request:
             raise ConfigError(f"generate: stop must be a list of non-empty strings, got {self.stop!r}")
         if self.choices is not None:
             check_choices(self.choices)
+            if self.stop:
+                raise ConfigError("generate: stop strings and choices contradict each other; give one of them")
 
     @property
     def asked(self) -> int:

@@ -104,6 +104,8 @@ class Transport:
         self._closed.set()
         asyncio.run_coroutine_threadsafe(self._shutdown(), self._loop)
         self._thread.join(timeout=1.0)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _run(
         self,
@@ -129,6 +131,8 @@ class Transport:
                         self._result(future)  # raises the first failure without waiting for the others
                 if finished:
                     return [self._result(future) for future in futures]
+                if self._closed.is_set() and not self._thread.is_alive():  # closed between the check above and now
+                    raise self.error("this client was closed while a request was running")
                 if cancel is not None and cancel.is_set():
                     raise CancelledError(f"model server {self.url}: cancelled; the text generated so far was discarded")
                 woken.wait(POLL_S)
@@ -223,14 +227,28 @@ class Transport:
 
     async def _events(self, response: httpx.Response) -> AsyncIterator[Event]:
         """The JSON objects of a stream of server-sent events; raises unless it ends with ``[DONE]``."""
-        async for line in response.aiter_lines():
-            field, _, data = line.partition(":")
-            if field != "data":  # comments (keep-alive), event names, blank lines
+        async for line in self._lines(response):
+            field, _, data = line.partition(b":")
+            if field != b"data":  # comments (keep-alive), event names, blank lines
                 continue
-            if data.strip() == "[DONE]":
+            if data.strip() == b"[DONE]":
                 return
-            yield self._parsed(data.encode(), response)
+            yield self._parsed(data, response)
         raise self.error("the stream ended without [DONE]; the server stopped while generating: see its log")
+
+    async def _lines(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """Lines that end in a line feed. httpx's own also end at U+2028 and its like, which JSON text may contain."""
+        rest = b""
+        async for piece in response.aiter_bytes():
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                yield line
+            if len(rest) > BODY_BYTES:
+                raise self.error(
+                    f"the stream has a line longer than {BODY_BYTES} bytes; this is no OpenAI-compatible API"
+                )
+        if rest:
+            yield rest
 
     async def _whole(self, response: httpx.Response) -> Any:
         async with asyncio.timeout(self.timeout_s):  # a body that drips in would pass the timeout between two reads

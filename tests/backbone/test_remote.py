@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -335,6 +336,7 @@ def test_malformed_names(name):
         {"choices": []},
         {"choices": ["a", "a "]},
         {"choices": "ab"},
+        {"choices": ["a", "b"], "stop": ["c"]},
     ],
 )
 def test_impossible_settings(server, vlm, options):
@@ -449,6 +451,12 @@ def test_faults_are_remote_errors_with_the_address(server, vlm, name):
     assert len(server.requests) == 1  # none of these is tried again
     server.fault = None
     assert vlm.generate(ask("a")).texts == ("a",)
+
+
+def test_line_separators_inside_the_text_do_not_end_an_event(server, vlm):
+    text = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg é 日本"
+    server.fault = answer(json.dumps(chunk(content=text), ensure_ascii=False))
+    assert vlm.generate(ask()).texts == (text,)
 
 
 def test_missing_samples_are_an_error(server, vlm):
