@@ -54,4 +54,10 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "fovea data ministar --count 20 --output runs/ministar",
     ),
     ("data", "sample"): Entry("apps.commands.data_sample", "make the sample picture again", "fovea data sample"),
+    ("train", "backbone"): Entry(
+        "apps.commands.train_backbone", "rebuild nano from nothing on a CPU", "fovea train backbone --output runs/nano"
+    ),
+    ("reproduce",): Entry(
+        "apps.commands.reproduce", "measure the claims of the README again", "fovea reproduce --list"
+    ),
 }

@@ -29,9 +29,7 @@ class Command(SearchOptions, ModelOptions):
     oracle: bool = False  # show the true boxes instead of searching: what perfect perception would give
     overlap: float | None = None  # with --oracle: close-ups that cover this part of the true box only, 0 to 1
     resume: bool = False  # continue the run in --output
-    output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = (
-        None  # default: runs/SETTINGS
-    )
+    output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # default: runs/SETTINGS
     json: bool = False  # print the report as JSON only
 
     def run(self, output: Output) -> int:

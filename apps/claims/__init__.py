@@ -1,0 +1,38 @@
+"""The claims of the README, each with the function that measures it again: ``fovea reproduce``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from apps.claims.claim import Claim
+from apps.claims.costs import cold_start, memory_8192, shared_samples
+from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_help
+
+CLAIMS: dict[str, Claim] = {
+    claim.name: claim
+    for claim in (
+        Claim(
+            "native-256",
+            "searching in 256 px beats one pass over 256 px, same weights",
+            ">= 20 points",
+            partial(beats_native, regime=256, points=20.0),
+        ),
+        Claim(
+            "native-512",
+            "searching in 512 px beats one pass over 512 px, same weights",
+            ">= 10 points",
+            partial(beats_native, regime=512, points=10.0),
+        ),
+        Claim("zoom", "searching beats the zoom-tool loop at fewer tokens", "higher, < 1 times the tokens", beats_zoom),
+        Claim("samples", "4 and 8 fused samples are at least as good as 1", ">= 0 points", samples_help),
+        Claim(
+            "tokens-8192",
+            "8192 px scenes need 100 times fewer visual tokens, at no less accuracy",
+            ">= 100 times fewer, >= 0 points",
+            few_tokens,
+        ),
+        Claim("samples-time", "8 samples cost little more than 1", "<= 2.0 times", shared_samples),
+        Claim("cold-start", "fovea ask from start to answer", "<= 12 s, answer <= 3 s", cold_start),
+        Claim("memory-8192", "peak memory of a question about 8192 x 8192 px", "<= 2048 MB", memory_8192),
+    )
+}
