@@ -12,15 +12,14 @@ LETTERS = "ABCDEFGHIJ"
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.IGNORECASE | re.DOTALL)
 _BOXED = re.compile(r"\\boxed\{\s*(?:\\text\{)?([^{}]*)\}")
+_LETTER = r"\s*[:=]?\s*[*\"'`(\[]*([A-J])(?![\w'])"
+_IS = r"(?:\s+(?:is|would\s+be|should\s+be|must\s+be))?"
 # "The answer is (B)", "Answer: B", "correct option is **B**", "I choose B"
-_STATED = re.compile(
-    r"(?i:answer|option|choice|choose|select|pick)(?i:\s+(?:is|would\s+be|should\s+be))?\s*[:=]?\s*"
-    r"[*\"'`(\[]*([A-J])(?![\w'])"
-)
+_STATED = re.compile(rf"(?i:answer|(?:correct|right|best)\s+(?:option|choice)|choose|select|pick)(?i:{_IS}){_LETTER}")
+_NAMED = re.compile(rf"(?<!not )(?i:option|choice)(?i:{_IS}){_LETTER}")
 _BARE = re.compile(r"^[\s*\"'`(\[]*([A-Ja-j])[\s*\"'`)\].:,;!]*$")
-_LEADING = re.compile(
-    r"^[\s*\"'`]*(?:[(\[]([A-J])[)\]]|([A-J])[.):])(?!\w)"
-)  # "B. red circle", "(B) red", "**B)** red"
+# "B. red circle", "(B) red", "**B)** red", but not "(A) or (B)"
+_LEADING = re.compile(r"^[\s*\"'`]*(?:[(\[]([A-J])[)\]]|([A-J])[.):])(?!\w)(?!\W*(?:or|and)\W+[A-J]\b)")
 _BRACKETED = re.compile(r"[(\[]([A-Ja-j])[)\]]")
 _LONE = re.compile(r"(?<![\w'])([A-J])(?![\w'])")
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -30,7 +29,7 @@ def extract_letter(text: str, count: int) -> int | None:
     """The index of the lettered option that ``text`` states, among ``count`` options; None if it states none.
 
     In order: a bare letter, a stated answer ("the answer is B", the last one counts), a leading "B." or "(B)", the
-    only bracketed letter, the only lone capital. "A" before another word is the article, not the option.
+    only "option B", the only bracketed letter, the only lone capital. "A" before a lower-case word is the article.
     """
     letters = LETTERS[:count]
     text = _final_part(text)
@@ -41,7 +40,7 @@ def extract_letter(text: str, count: int) -> int | None:
         return letters.index(stated[-1].group(1))
     if (leading := _LEADING.match(text)) and (leading.group(1) or leading.group(2)) in letters:
         return letters.index(leading.group(1) or leading.group(2))
-    for pattern in (_BRACKETED, _LONE):
+    for pattern in (_NAMED, _BRACKETED, _LONE):
         found = {
             m.group(1).upper()
             for m in pattern.finditer(text)
@@ -83,7 +82,7 @@ def choose(text: str, options: Sequence[str]) -> int | None:
 
 def normalised(text: str) -> str:
     """Lower case, without accents, punctuation, articles and surplus spaces; numbers keep sign and decimal point."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     folded = "".join(c for c in folded if not unicodedata.combining(c))
     words = re.findall(r"-?\d+(?:[.,]\d+)*%?|\w+", folded)
     kept = [word for word in words if word not in _ARTICLES]
