@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import json_repair
 
-MAX_TEXT = 20_000  # characters looked at; a reply is a few hundred
-MAX_STARTS = 64  # places where JSON may begin that are tried
+MAX_TEXT = 8_000  # characters looked at; a reply is a few hundred
+MAX_STARTS = 32  # places where JSON may begin that are tried
+MAX_DEPTH = 12  # brackets inside brackets; a list of boxes needs 4
 MAX_LABEL = 60
 MAX_REGIONS = 100
 _LIMIT = 1e9  # larger "coordinates" are noise
@@ -117,17 +118,20 @@ def _value(text: str, start: int) -> tuple[Any, int, bool]:
         pass
     end = _balanced_end(text, start)
     try:
-        return json_repair.loads(text[start:end]), end, True
-    except (ValueError, RecursionError):  # thousands of nested brackets
+        return (json_repair.loads(text[start:end]) if end is not None else None), end or start + 1, True
+    except (ValueError, RecursionError):
         return None, start + 1, True
 
 
-def _balanced_end(text: str, start: int) -> int:
+def _balanced_end(text: str, start: int) -> int | None:
+    """Where the bracket at ``start`` is closed, or the text's end; None if too deeply nested to be meant."""
     depth = 0
     for index in range(start, len(text)):
         depth += (text[index] in "[{(") - (text[index] in "]})")
         if depth == 0:
             return index + 1
+        if depth > MAX_DEPTH:
+            return None
     return len(text)
 
 
@@ -235,17 +239,3 @@ def _from_pairs(text: str, notes: list[str]) -> list[Region]:
     if regions:
         notes.append("read boxes written as (x0,y0),(x1,y1)")
     return regions
-
-
-def find_choice(text: str, options: Sequence[str]) -> int | None:
-    """Index of the one option that free text names, by letter or by its own words; None if none or several."""
-    plain = text.strip().strip("*().:` \n")
-    letters = "ABCDEFGHIJ"[: len(options)]
-    match = re.fullmatch(rf"([{letters}])(?:[.):,*\s].*)?", plain, re.DOTALL)
-    if match is not None and (len(plain) == 1 or plain[1] != " "):
-        return letters.index(match[1])
-    stated = set(re.findall(rf"(?i:answer|option|choice)\b[^A-Za-z\n]*(?i:is\b)?\W*([{letters}])\b", plain))
-    if len(stated) == 1:
-        return letters.index(stated.pop())
-    same = [i for i, option in enumerate(options) if option.strip().lower().rstrip(".") == plain.lower()]
-    return same[0] if len(same) == 1 else None

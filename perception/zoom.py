@@ -17,8 +17,8 @@ from backbone.vlm import Generation, Message
 from perception import prompts, tool
 from perception.answer import PerceptionAnswer, PerceptionEvent
 from perception.crops import Crop, widened
-from perception.parsing import find_choice
 from perception.request import Request, regions_of
+from perception.scoring import choose
 from perception.tool import InvalidCall, ZoomCall
 from perception.views import View, close_up
 
@@ -116,7 +116,7 @@ class ZoomLoop:
         text = _plain(generation.texts[0])
         if not self.request.options:
             return self._finish(text, generation, None)
-        index = find_choice(text, self.request.options)
+        index = choose(text, self.request.options)
         if index is not None:
             return self._finish(self.request.letters[index], generation, index)
         self.notes.append("the answer named no option: chosen by a further pass constrained to the letters")
