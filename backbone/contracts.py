@@ -23,7 +23,9 @@ def check_image(image: Any, where: str) -> Image:
     """Return ``image`` if it is ``uint8 (H, W, 3)``; raise `DataError` naming ``where`` otherwise."""
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         found = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
-        raise DataError(f"{where}: expected uint8 (H, W, 3) RGB, got {found}; decode it with backbone.images.read_image")
+        raise DataError(
+            f"{where}: expected uint8 (H, W, 3) RGB, got {found}; decode it with backbone.images.read_image"
+        )
     if image.shape[0] < 1 or image.shape[1] < 1:
         raise DataError(f"{where}: image of shape {image.shape} has no pixels")
     return image
@@ -55,8 +57,13 @@ class Box:
 
     @classmethod
     def clamped(cls, corners: Iterable[float], width: float, height: float, label: str = "", score: float = 1.0) -> Box:
-        """A box from corners in any order, clipped to the image; raises `DataError` if nothing of it lies inside."""
+        """A box from corners in any order, clipped to the image.
+
+        Raises `DataError` if nothing of it lies inside, or if a number is NaN or infinite.
+        """
         xa, ya, xb, yb = (float(v) for v in corners)
+        if not all(math.isfinite(v) for v in (xa, ya, xb, yb)):  # min and max would drop a NaN without a word
+            raise DataError(f"box has a NaN or infinite value: {(xa, ya, xb, yb)}")
         x0, x1 = max(0.0, min(xa, xb)), min(float(width), max(xa, xb))
         y0, y1 = max(0.0, min(ya, yb)), min(float(height), max(ya, yb))
         if not (x0 < x1 and y0 < y1):
@@ -127,7 +134,8 @@ class Stage:
                 raise DataError(f"ledger stage {self.name!r}: {key} must be finite and not negative, got {value}")
         if self.visual_tokens > self.prompt_tokens:
             raise DataError(
-                f"ledger stage {self.name!r}: {self.visual_tokens} visual tokens exceed {self.prompt_tokens} prompt tokens"
+                f"ledger stage {self.name!r}: {self.visual_tokens} visual tokens exceed {self.prompt_tokens} "
+                "prompt tokens, of which they are a part"
             )
 
     @property
@@ -151,7 +159,7 @@ class Ledger:
         return Ledger(self.stages + other.stages)
 
     def total(self) -> Stage:
-        """All stages summed into one named ``total``; its first-token time is that of the final answer's first token."""
+        """All stages summed into one named ``total``; its first token is the first of the last stage."""
         s = self.stages
         before_last = sum(x.milliseconds for x in s[:-1])
         return Stage(
@@ -261,7 +269,9 @@ class ActionSpec:
     def __post_init__(self) -> None:
         lengths = {"names": len(self.names), "units": len(self.units), "low": len(self.low), "high": len(self.high)}
         if len(set(lengths.values())) != 1 or not self.names:
-            raise DataError(f"action spec: names, units, low and high must have one equal, non-zero length, got {lengths}")
+            raise DataError(
+                f"action spec: names, units, low and high must have one equal, non-zero length, got {lengths}"
+            )
         for name, low, high in zip(self.names, self.low, self.high, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise DataError(f"action spec {name!r}: needs finite low < high, got {low} and {high}")
@@ -285,7 +295,8 @@ class ActionChunk:
         want = len(self.spec.names)
         if self.values.dtype != np.float32 or self.values.ndim != 2 or self.values.shape[1] != want:
             raise DataError(
-                f"action chunk: expected float32 (H, {want}) for {self.spec.names}, got {self.values.dtype} {self.values.shape}"
+                f"action chunk: expected float32 (H, {want}) for {self.spec.names}, "
+                f"got {self.values.dtype} {self.values.shape}"
             )
         _check_finite(self.values, "action chunk")
 
