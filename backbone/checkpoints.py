@@ -200,9 +200,9 @@ def set_random_state(state: Mapping[str, Tensor]) -> None:
     random.setstate((3, tuple(state["python"].tolist()), None if gauss != gauss else gauss))
     *keys, position, has_gauss = state["numpy"].tolist()
     np.random.set_state(("MT19937", np.array(keys, np.uint32), position, has_gauss, float(state["numpy_gauss"][0])))
-    torch.set_rng_state(state["torch"])
+    torch.set_rng_state(state["torch"].clone())  # cloned: torch reads from the start of the storage, not of the view
     if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+        torch.cuda.set_rng_state(state["cuda"].clone())
 
 
 def seed_everything(seed: int) -> None:

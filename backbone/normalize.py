@@ -10,7 +10,7 @@ For each dimension, with centre ``c`` and scale ``s > 0``::
 
 ``mean_std``: c mean, s standard deviation. ``min_max``: [minimum, maximum] goes to [-1, 1]. ``quantile``: the same for
 the 1st and 99th percentile, so that outliers do not set the scale; values beyond lie outside [-1, 1] and are not
-clipped. A dimension that does not vary (spread below `DEGENERATE` of its size) has s = 1 and is only centred: its
+clipped. A dimension that does not vary (see `DEGENERATE`) has s = 1 and is only centred: its
 constant goes to 0, and 0 comes back as the constant. No epsilon is added, so none can differ between the directions.
 """
 
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from backbone.errors import ConfigError, DataError
 
 FORMAT = 1
-DEGENERATE = 1e-6  # spread below this part of the largest absolute value (at least 1e-12) counts as constant
+DEGENERATE = 1e-6  # spread below this part of the center's absolute value, or below 1e-12, counts as constant
 QUANTILES = (0.01, 0.99)
 
 Mode = Literal["mean_std", "min_max", "quantile"]
@@ -81,7 +81,7 @@ class Normalizer:
         else:
             low, high = np.quantile(rows, QUANTILES if mode == "quantile" else (0.0, 1.0), axis=0)
             center, spread = low + (high - low) / 2, (high - low) / 2
-        still = spread <= np.maximum(DEGENERATE * np.abs(rows).max(0), 1e-12)
+        still = spread <= np.maximum(DEGENERATE * np.abs(center), 1e-12)
         scale = np.where(still, 1.0, spread)
         constant = tuple(n for n, s in zip(names, still, strict=True) if s)
         return cls(mode, tuple(names), tuple(center.tolist()), tuple(scale.tolist()), constant, len(rows))
@@ -241,6 +241,9 @@ class NormalizerSet:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise DataError(f"statistics {path}: expected format {FORMAT}, found {found}; compute them again")
         _check_keys(content, {"format", "transforms", "features"}, str(path))
+        for key, kind in (("transforms", list), ("features", dict)):
+            if not isinstance(content[key], kind):
+                raise DataError(f"statistics {path}: {key} must be a {kind.__name__}, got {content[key]!r}")
         features = {k: _feature(v, f"{path}, key {k!r}") for k, v in content["features"].items()}
         return cls(features, tuple(content["transforms"]), str(path))
 
