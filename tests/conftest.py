@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 torch.set_num_threads(1)
+settings.register_profile("fovea", deadline=None, max_examples=60)  # a busy machine is no failure
+settings.load_profile("fovea")
 
 
 @pytest.fixture(scope="session")
