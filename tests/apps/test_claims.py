@@ -70,7 +70,7 @@ def test_the_time_of_samples_is_measured_and_can_fail() -> None:
         def generate(self, prompt: Any, *, n: int = 1, **rest: Any) -> Any:
             import time
 
-            time.sleep(0.002 * n)
+            time.sleep(0.01 * n)
             return super().generate(prompt, n=n, **rest)
 
     bench = Workbench(ModelOptions(), Path("runs"), 2)
