@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}  # 
 class Adapters:
     """The adapters of one model. None is active unless a call asks for one."""
 
-    def __init__(self, model: torch.nn.Module, probe: Callable[[], Tensor]) -> None:
-        """``probe`` gives logits of a fixed input; `merge` compares them before and after."""
-        self._model, self._probe = model, probe
+    def __init__(self, model: torch.nn.Module, probe: Callable[[], Tensor], lock: AbstractContextManager[Any]) -> None:
+        """``probe`` gives logits of a fixed input, which `merge` compares; ``lock`` (re-entrant) guards the model."""
+        self._model, self._probe, self._lock = model, probe, lock
         self._configs: dict[str, LoraConfig] = {}
         self._on: str | None = None
         self._originals: dict[str, Tensor] = {}
@@ -46,20 +47,28 @@ class Adapters:
             ConfigError: the name is taken or not usable.
             ModelError: the directory is incomplete, not LoRA, or does not fit this model's layers.
         """
-        if name in self._configs or not name or "." in name:
-            raise ConfigError(f"adapter name {name!r} is taken or not usable; attached: {list(self.names)}")
-        self._check_unmerged()
-        config, state = (source, None) if isinstance(source, LoraConfig) else _read(Path(source))
-        try:
-            inject_adapter_in_model(config, self._model, name)
-        except ValueError as error:
-            raise ModelError(f"adapter {name!r} does not fit the model: {error}") from error
-        if state is not None:
-            self._fill(name, state, source)
-        self._configs[name] = config
-        self._switch(None)
-        self._freeze(name)
-        self.version += 1
+        with self._lock:
+            if name in self._configs or not name or "." in name:
+                raise ConfigError(f"adapter name {name!r} is taken or not usable; attached: {list(self.names)}")
+            self._check_unmerged()
+            config, state = (source, None) if isinstance(source, LoraConfig) else _read(Path(source))
+            try:
+                self._inject(name, config)
+                if state is not None:
+                    self._fill(name, state, source)
+            finally:
+                self._switch(None)  # PEFT activates what it injects
+            self._configs[name] = config
+            self._freeze(name)
+            self.version += 1
+
+    def _inject(self, name: str, config: LoraConfig) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are the point
+            try:
+                inject_adapter_in_model(config, self._model, name)
+            except ValueError as error:
+                raise ModelError(f"adapter {name!r} does not fit the model: {error}") from error
 
     def _fill(self, name: str, state: dict[str, Tensor], source: Any) -> None:
         try:
@@ -84,8 +93,11 @@ class Adapters:
         return (m for m in self._model.modules() if isinstance(m, BaseTunerLayer))
 
     def _remove(self, name: str) -> None:
-        for layer in self._layers():
-            layer.delete_adapter(name)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=f"Adapter {name} was active")
+            for layer in self._layers():
+                layer.delete_adapter(name)
+        getattr(self._model, "peft_config", {}).pop(name, None)
 
     def _switch(self, name: str | None) -> None:
         for layer in self._layers():
@@ -97,28 +109,26 @@ class Adapters:
     @contextmanager
     def active(self, name: str | None) -> Iterator[None]:
         """Only ``name`` takes effect inside; raises `ModelError` for an unknown one, listing those attached."""
+        with self._lock:
+            self._check_known(name)
+            before, wanted = self._on, self._on if self.merged is not None else name
+            if wanted != before:
+                self._switch(wanted)
+            try:
+                yield
+            finally:
+                if wanted != before:
+                    self._switch(before)
+
+    def _check_known(self, name: str | None) -> None:
         if name is not None and name not in self._configs:
             raise ModelError(f"no adapter {name!r} is attached; attached: {list(self.names)}")
-        if self.merged is not None:
-            if name not in (None, self.merged):
-                raise ModelError(
-                    f"adapter {self.merged!r} is merged into the weights; unmerge it before using {name!r}"
-                )
-            yield
-            return
-        before = self._on
-        if name != before:
-            self._switch(name)
-        try:
-            yield
-        finally:
-            if name != before:
-                self._switch(before)
+        if self.merged is not None and name not in (None, self.merged):
+            raise ModelError(f"adapter {self.merged!r} is merged into the weights; unmerge it before using {name!r}")
 
     def trainable(self, name: str) -> list[torch.nn.Parameter]:
         """Make the adapter's weights trainable and return them; all other weights stay as they are."""
-        with self.active(name):
-            pass
+        self._check_known(name)
         self._check_unmerged()
         weights = [p for key, p in self._model.named_parameters() if f".{name}." in key]
         for parameter in weights:
@@ -131,46 +141,48 @@ class Adapters:
         The original weights are kept, so that `unmerge` restores them bit by bit. Raises `ModelError`, leaving the
         model as it was, if the logits differ by more than rounding.
         """
-        self._check_unmerged()
-        with self.active(name):
-            wanted = self._probe()
-        layers: dict[str, Any] = {
-            k: m for k, m in self._model.named_modules() if isinstance(m, LoraLayer) and name in m.lora_A
-        }
+        with self._lock:
+            self._check_unmerged()
+            with self.active(name):
+                wanted = self._probe()
+            self._fold(name)
+            difference = float((self._probe() - wanted).abs().max())
+            limit = TOLERANCE[next(self._model.parameters()).dtype] * max(float(wanted.abs().max()), 1.0)
+            if not difference <= limit:
+                self.unmerge()
+                raise ModelError(
+                    f"merging {name!r} changed the logits by {difference:.3g} (allowed {limit:.3g}); it was not merged"
+                )
+            return difference
+
+    def _fold(self, name: str) -> None:
+        modules = self._model.named_modules()
+        layers: dict[str, Any] = {k: m for k, m in modules if isinstance(m, LoraLayer) and name in m.lora_A}
         self._originals = {k: m.get_base_layer().weight.detach().clone() for k, m in layers.items()}
         self._switch(name)
         for layer in layers.values():
             layer.merge(safe_merge=True, adapter_names=[name])
         self.merged = name
         self.version += 1
-        difference = float((self._probe() - wanted).abs().max())
-        scale = float(wanted.abs().max())
-        limit = TOLERANCE[next(self._model.parameters()).dtype] * max(scale, 1.0)
-        if not difference <= limit:
-            self.unmerge()
-            raise ModelError(
-                f"merging {name!r} changed the logits by {difference:.3g} (allowed {limit:.3g}); not merged"
-            )
-        return difference
 
     def unmerge(self) -> None:
         """Restore the base weights exactly; the adapter stays attached."""
-        if self.merged is None:
-            raise ModelError("no adapter is merged")
-        modules = dict(self._model.named_modules())
-        with torch.no_grad():
-            for key, original in self._originals.items():
-                layer: Any = modules[key]
-                layer.get_base_layer().weight.copy_(original)
-                layer.merged_adapters.clear()
-        self._originals, self.merged = {}, None
-        self._switch(None)
-        self.version += 1
+        with self._lock:
+            if self.merged is None:
+                raise ModelError("no adapter is merged")
+            modules = dict(self._model.named_modules())
+            with torch.no_grad():
+                for key, original in self._originals.items():
+                    layer: Any = modules[key]
+                    layer.get_base_layer().weight.copy_(original)
+                    layer.merged_adapters.clear()
+            self._originals, self.merged = {}, None
+            self._switch(None)
+            self.version += 1
 
     def save(self, name: str, directory: str | Path) -> None:
         """Write a PEFT directory: ``adapter_config.json`` and ``adapter_model.safetensors``."""
-        with self.active(name):
-            pass
+        self._check_known(name)
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         state = get_peft_model_state_dict(self._model, adapter_name=name)

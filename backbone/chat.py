@@ -119,7 +119,9 @@ class Chat:
 
     def patches(self, pictures: Sequence[Picture]) -> tuple[Tensor, Tensor]:
         """Pixel values float32 (patches, C) and grids int64 (N, 3) of pictures that still have their pixels."""
-        batch = self._images(images=[p.image for p in pictures], return_tensors="pt")
+        # Stated, since the processor would take an image of 1 or 3 pixels in height for channels first.
+        images = [p.image for p in pictures]
+        batch = self._images(images=images, input_data_format="channels_last", return_tensors="pt")
         grids: Tensor = batch["image_grid_thw"]
         wanted = torch.tensor([p.grid for p in pictures])
         if not torch.equal(grids, wanted):

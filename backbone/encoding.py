@@ -68,6 +68,7 @@ class Encoder:
             features=tuple(features),
             messages=without_pixels(prompt.messages),
             adapter=adapter,
+            owner=self,
             weights=weights,
             next_position=int(positions.max()) + 1,
             key_values=key_values,

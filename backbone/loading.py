@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +135,8 @@ def _processor(source: str, local: bool) -> Any:
 
 def _model(source: str, local: bool, dtype: torch.dtype, attention: str) -> Any:
     options = {"dtype": dtype, "attn_implementation": attention, "use_safetensors": True, "output_loading_info": True}
-    model, info = _load("AutoModelForImageTextToText", source, local, **options)
+    with _quiet(local):
+        model, info = _load("AutoModelForImageTextToText", source, local, **options)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         names = sorted(str(key) for key in info.get(kind) or ())
         if names:
@@ -147,6 +150,21 @@ def _model(source: str, local: bool, dtype: torch.dtype, attention: str) -> Any:
             f"{source} has layers without full attention; prefixes of such models cannot be cut and reused"
         )
     return model.eval().requires_grad_(False)
+
+
+@contextmanager
+def _quiet(local: bool) -> Iterator[None]:
+    """No progress bar for reading local files; downloads keep theirs."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    if local:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _check_tokens(name: str, model: Any, processor: Any) -> None:

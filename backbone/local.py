@@ -46,11 +46,11 @@ class LocalVLM(VLM):
         self.processor = processor
         self.tokenizer = processor.tokenizer
         self.network = Network(model)
-        self.adapters = Adapters(model, self._probe)
+        self._lock = threading.RLock()
+        self.adapters = Adapters(model, self._probe, self._lock)
         self._chat = Chat(processor, pixels)
         self._cache = PrefixCache(cache_mebibytes * 2**20)
         self._encoder = Encoder(self.network, self._chat, self._cache)
-        self._lock = threading.RLock()
         self._ends = _end_tokens(model, self.tokenizer)
 
     # Generation
@@ -246,7 +246,7 @@ class LocalVLM(VLM):
 
     def _state(self, prefix: Prefix) -> PrefixState:
         state = prefix.state
-        if not isinstance(state, PrefixState) or len(state.key_values) != self.network.layers:
+        if not isinstance(state, PrefixState) or state.owner is not self._encoder:
             raise ModelError(f"prefix {prefix.key} was made by another model; prefill it with {self.name}")
         if state.weights != self._weights():
             raise ModelError(

@@ -44,6 +44,7 @@ class PrefixState:
     features: tuple[Features, ...]
     messages: tuple[Message, ...] = field(repr=False)
     adapter: str | None
+    owner: object = field(repr=False, compare=False)  # the engine that made it
     weights: int  # version of the weights that made it
     next_position: int  # rotary position of the next text token
     key_values: KeyValues = field(repr=False)

@@ -15,13 +15,17 @@ from backbone.contracts import Image
 # (package, path inside it): all read from the installed wheel, never downloaded or copied.
 _TRAINING = (
     ("skimage", "data/astronaut.png"),
-    ("skimage", "data/chelsea.png"),
     ("skimage", "data/brick.png"),
-    ("skimage", "data/grass.png"),
-    ("skimage", "data/gravel.png"),
     ("skimage", "data/camera.png"),
+    ("skimage", "data/chelsea.png"),
     ("skimage", "data/coins.png"),
-    ("sklearn", "datasets/images/china.jpg"),
+    ("skimage", "data/grass.png"),
+    ("skimage", "data/hubble_deep_field.jpg"),
+    ("skimage", "data/ihc.png"),
+    ("skimage", "data/retina.jpg"),
+    ("skimage", "data/rocket.jpg"),
+    ("sklearn", "datasets/images/flower.jpg"),
+    ("matplotlib", "mpl-data/sample_data/grace_hopper.jpg"),
 )
 LONGEST = 1024
 

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from backbone.curriculum.photos import training_photos
 from backbone.curriculum.sample import Message, Sample, ask, box_pieces, source
-from backbone.curriculum.scenes import COLOURS, SHAPES, Scene, Thing, random_scene
+from backbone.curriculum.scenes import COLOURS, SHAPES, SYMBOLS, Scene, Thing, random_scene
 
 Conversation = tuple[Message, ...]
 Question = Callable[[Generator, Scene], Conversation | None]
@@ -126,9 +126,11 @@ def symbol_on(rng: Generator, scene: Scene) -> Conversation | None:
     if not readable:
         return None
     thing = _pick(rng, readable)
-    others = [t.symbol for t in scene.things if t.symbol and t is not thing]
-    pool = others + [chr(c) for c in rng.permutation(range(ord("A"), ord("Z") + 1)) if chr(c) not in "IO"]
-    return choice_or_word(rng, scene, f"What letter is on the {thing.name}?", thing.symbol, pool, thing)
+    letter = thing.symbol.isalpha()
+    others = [t.symbol for t in scene.things if t.symbol and t is not thing and t.symbol.isalpha() == letter]
+    pool = others + [s for s in rng.permutation(list(SYMBOLS)).tolist() if s.isalpha() == letter]
+    word = "letter" if letter else "digit"
+    return choice_or_word(rng, scene, f"What {word} is on the {thing.name}?", thing.symbol, pool, thing)
 
 
 def relation(rng: Generator, scene: Scene) -> Conversation | None:
@@ -216,7 +218,7 @@ def choice_or_word(
 def lettered(rng: Generator, question: str, answer: str, pool: Sequence[str]) -> tuple[str, str]:
     """``question`` with the answer and three others of ``pool`` as options A to D, and the right letter."""
     others = [w for w in dict.fromkeys(pool) if w != answer]
-    picked = [others[i] for i in rng.permutation(len(others))[:3]] if len(others) <= 12 else others[:3]
+    picked = [others[i] for i in rng.permutation(len(others))[:3]] if len(others) <= 10 else others[:3]
     options = [*picked, answer]
     options = [options[i] for i in rng.permutation(len(options))]
     lines = [f"{letter}. {text}" for letter, text in zip(LETTERS, options, strict=True)]
