@@ -166,7 +166,8 @@ def _draw_badge(canvas: Image, badge: Badge, view: View) -> None:
     above, below = (_clip((badge.centre[1] + d - y0) * ky, 0, height) for d in (-half - 1 / ky, half + 1 / ky))
     if left >= right or above >= below:
         return
-    fine = 4 if badge.side * max(kx, ky) < 128 else 2
+    shown = badge.side * max(kx, ky)
+    fine = 4 if shown < 64 else 2 if shown < 128 else 1  # large ones are smooth from their masks alone
     size = ((right - left) * fine, (below - above) * fine)
     step = (2 / (badge.side * kx * fine), 2 / (badge.side * ky * fine))  # outline units per fine pixel
     first = (
