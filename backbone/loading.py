@@ -135,10 +135,11 @@ def _processor(source: str, local: bool) -> Any:
 
 def _model(source: str, local: bool, dtype: torch.dtype, attention: str) -> Any:
     options = {"dtype": dtype, "attn_implementation": attention, "use_safetensors": True, "output_loading_info": True}
+    options["ignore_mismatched_sizes"] = True  # so that they are listed, and refused below by name
     with _quiet(local):
         model, info = _load("AutoModelForImageTextToText", source, local, **options)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        names = sorted(str(key) for key in info.get(kind) or ())
+        names = sorted(_weight(key) for key in info.get(kind) or ())
         if names:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             raise ModelError(
@@ -150,6 +151,13 @@ def _model(source: str, local: bool, dtype: torch.dtype, attention: str) -> Any:
             f"{source} has layers without full attention; prefixes of such models cannot be cut and reused"
         )
     return model.eval().requires_grad_(False)
+
+
+def _weight(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    name, found, wanted = key
+    return f"{name} (found {list(found)}, expected {list(wanted)})"
 
 
 @contextmanager

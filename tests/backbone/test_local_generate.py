@@ -1,4 +1,4 @@
-"""Generation by the local engine: equal to transformers' own, whatever was computed before, beside it, or in parallel."""
+"""Generation by the local engine: equal to that of transformers, whatever was computed before or beside it."""
 
 import threading
 
