@@ -15,6 +15,7 @@ from perception.benchmarks.items import Benchmark, Item
 from perception.compare import compare
 from perception.config import PerceptionConfig
 from perception.evaluate import ITEMS_FILE, REPORT_FILE, evaluate, item_seed, read_records
+from perception.experiments import overlap_experiment
 from perception.oracle import Oracle
 
 CONFIG = PerceptionConfig()
@@ -191,6 +192,29 @@ def test_oracle_overlap_is_what_was_asked(tmp_path: Path, overlap: float) -> Non
     run(tmp_path, ScriptedVLM(replies=["A"] * 3), bench(3), oracle=Oracle(overlap))
     for record in read_records(tmp_path):
         assert record["coverage"][0] == pytest.approx(overlap, abs=0.04)  # regions are whole pixels
+
+
+def test_overlap_experiment_covers_every_regime_and_overlap(tmp_path: Path) -> None:
+    def reply(call: Call) -> str:
+        return "A" if len(call.images) > 1 else "B"
+
+    found = overlap_experiment(
+        ScriptedVLM(replies=[reply] * 8),
+        bench(2),
+        CONFIG,
+        tmp_path,
+        overlaps=(0.5,),
+        regimes=(256, 512),
+        progress=False,
+    )
+    rows = [(r["regime"], r["overlap"]) for r in found["runs"]]
+    assert rows == [(256, None), (256, 0.5), (512, None), (512, 0.5)]
+    assert found["runs"][0]["visual_tokens"] < found["runs"][2]["visual_tokens"] < found["runs"][3]["visual_tokens"]
+    again = overlap_experiment(
+        ScriptedVLM(), bench(2), CONFIG, tmp_path, overlaps=(0.5,), regimes=(256, 512), progress=False
+    )
+    assert again == found  # continued, nothing asked again
+    assert json.loads((tmp_path / "overlap.json").read_text()) == json.loads(json.dumps(found))
 
 
 def test_oracle_without_boxes_is_refused(tmp_path: Path) -> None:
