@@ -118,7 +118,8 @@ class RemoteVLM(VLM):
         """As `VLM.generate`; ``adapter`` is the name under which the server serves a LoRA adapter.
 
         Greedy samples are all equal, so ``temperature`` 0 asks for one and repeats it. ``choices`` are constrained by
-        vLLM and SGLang; any other server's free answer is matched, and is an error when it is none of them.
+        vLLM and SGLang, which may spell one in other tokens than the tokenizer would and give log-probabilities under
+        the constraint; any other server's free answer is matched, and is an error when it is none of them.
 
         Raises:
             ConfigError: an impossible setting.
