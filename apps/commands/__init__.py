@@ -57,6 +57,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
     ("train", "backbone"): Entry(
         "apps.commands.train_backbone", "rebuild nano from nothing on a CPU", "fovea train backbone --output runs/nano"
     ),
+    ("train", "perception"): Entry(
+        "apps.commands.train_perception",
+        "train the looking circuit alone, as a LoRA adapter",
+        "fovea train perception --output runs/looking",
+    ),
     ("reproduce",): Entry(
         "apps.commands.reproduce", "measure the claims of the README again", "fovea reproduce --list"
     ),

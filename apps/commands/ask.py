@@ -41,8 +41,9 @@ class Command(SearchOptions, ModelOptions):
 
         picture = read_image(self.image)
         with output.console.status(f"loading {escape(self.model)}") as status:
-            searcher = Searcher(self.load(), config)
-            answer = searcher.ask(
+            vlm = self.load()
+            config = self.attach(vlm, config)
+            answer = Searcher(vlm, config).ask(
                 picture,
                 self.question,
                 self.options,
@@ -87,10 +88,13 @@ def _show(update: Callable[[str], None]) -> Callable[[PerceptionEvent], None]:
 def _write(folder: Path, picture: SourceImage, answer: PerceptionAnswer, record: dict[str, Any]) -> None:
     from PIL import Image
 
-    from apps.demo.drawing import draw_boxes
+    from perception.drawing import crop_strip, overlay
 
     folder.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(draw_boxes(picture, answer.regions)).save(folder / "overlay.png")
+    proposals = [box for boxes in answer.rollouts for box in boxes]
+    Image.fromarray(overlay(picture, answer.regions, proposals)).save(folder / "overlay.png")
+    if answer.crops:
+        Image.fromarray(crop_strip(answer.crops)).save(folder / "close-ups.png")
     for number, crop in enumerate(answer.crops, 1):
         Image.fromarray(crop.image).save(folder / f"close-up-{number}.png")
     (folder / "answer.json").write_text(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import assets
+from backbone.errors import ConfigError
 from perception.config import PerceptionConfig
 
 if TYPE_CHECKING:
@@ -38,20 +39,35 @@ class SearchOptions:
     rollouts: int = 4  # perception samples, fused; 1 is greedy
     temperature: float | None = None  # of the perception samples
     max_crops: int | None = None  # most close-ups
-    perception_adapter: str | None = None  # LoRA adapter of the looking circuit
-    reasoning_adapter: str | None = None  # LoRA adapter of the answering circuit
+    perception_adapter: str | None = None  # of the looking circuit: a LoRA directory, or a name the server knows
+    reasoning_adapter: str | None = None  # of the answering circuit, likewise
 
     def config(self, model: str) -> PerceptionConfig:
-        """The model's preset with these options; impossible ones raise `ConfigError`."""
-        given = {
-            "temperature": self.temperature,
-            "max_crops": self.max_crops,
-            "perception_adapter": self.perception_adapter,
-            "reasoning_adapter": self.reasoning_adapter,
-        }
+        """The model's preset with these options; impossible ones raise `ConfigError`. Adapters come by `attach`."""
+        given = {"temperature": self.temperature, "max_crops": self.max_crops}
         changes = {key: value for key, value in given.items() if value is not None}
         base = PerceptionConfig.preset(preset_name(model))
         return replace(base, method=self.method, regime=self.regime, rollouts=self.rollouts, **changes)  # type: ignore[arg-type]
+
+    def attach(self, vlm: VLM, config: PerceptionConfig) -> PerceptionConfig:
+        """``config`` with the adapters asked for, which are attached to ``vlm`` if it is local."""
+        from backbone.local import LocalVLM
+
+        names: dict[str, str] = {}
+        for circuit, source in (("perception", self.perception_adapter), ("reasoning", self.reasoning_adapter)):
+            if source is None:
+                continue
+            if isinstance(vlm, LocalVLM):
+                if not Path(source).is_dir():
+                    raise ConfigError(f"--{circuit}-adapter {source}: no such directory; give one that training wrote")
+                vlm.adapters.attach(circuit, source)
+            names[f"{circuit}_adapter"] = circuit if isinstance(vlm, LocalVLM) else source
+        return replace(config, **names)  # type: ignore[arg-type]
+
+    def adapters_version(self) -> str:
+        """SHA-256 over the weights of local adapters, in words that join `weights_version`; empty without any."""
+        found = [("perception", self.perception_adapter), ("reasoning", self.reasoning_adapter)]
+        return "".join(f" {circuit} {weights_version(source)}" for circuit, source in found if source)
 
 
 def weights_version(model: str) -> str:

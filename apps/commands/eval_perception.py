@@ -44,6 +44,7 @@ class Command(SearchOptions, ModelOptions):
             raise ConfigError("--overlap displaces true boxes and needs --oracle")
         benchmark = load_benchmark(self.bench, self.path, self.limit, self.split, self.seed)
         vlm = self.load()
+        config = self.attach(vlm, config)
         report = evaluate(
             vlm,
             benchmark,
@@ -52,7 +53,7 @@ class Command(SearchOptions, ModelOptions):
             seed=self.seed,
             resume=self.resume,
             oracle=Oracle(self.overlap) if self.oracle else None,
-            model_version=weights_version(self.model),
+            model_version=weights_version(self.model) + self.adapters_version(),
             progress=not output.as_json,
         )
         if not output.as_json:
