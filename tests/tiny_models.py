@@ -34,7 +34,9 @@ VISION = {"depth": 3, "hidden_size": 64, "intermediate_size": 96, "num_heads": 4
 VISION |= {"spatial_merge_size": 2, "temporal_patch_size": 2}
 
 
-def config_of(family: str, tokenizer: Any, text: dict[str, Any] | None = None, vision: dict[str, Any] | None = None) -> Any:
+def config_of(
+    family: str, tokenizer: Any, text: dict[str, Any] | None = None, vision: dict[str, Any] | None = None
+) -> Any:
     """A tiny config of the family for this tokenizer; ``text`` and ``vision`` override sizes."""
     head = (text or {}).get("head_dim", 16)
     ids = {key: tokenizer.convert_tokens_to_ids(token) for key, token in VISION_TOKENS.items()}
@@ -72,15 +74,17 @@ def processor_of(family: str, tokenizer: Any, minimum: int = 64 * 64, maximum: i
     return cls(tokenizer=tokenizer, image_processor=images, video_processor=video, chat_template=template)
 
 
-def write_model(family: str, directory: Path, keep: int | None = 4096, seed: int = 0, **sizes: Any) -> Path:
+def write_model(
+    family: str, directory: Path, keep: int | None = 4096, dtype: torch.dtype = torch.float32, **sizes: Any
+) -> Path:
     """Random weights, config, tokenizer and processor in hub layout. Weights are large enough for clear preferences."""
     tokenizer = build_tokenizer(keep, family)
-    torch.manual_seed(seed)
-    model = AutoModelForImageTextToText.from_config(config_of(family, tokenizer, **sizes))
+    torch.manual_seed(0)
+    model = AutoModelForImageTextToText.from_config(config_of(family, tokenizer, **sizes), dtype=dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
-                parameter.normal_(0, 0.15)
+                parameter.normal_(0, min(0.15, 1.2 / parameter.shape[-1] ** 0.5))
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
     model.save_pretrained(directory)
     processor_of(family, tokenizer).save_pretrained(directory)
