@@ -74,8 +74,8 @@ def train_circuit(
 ) -> TrainingResult:
     """Train a fresh adapter named after its circuit and save it as a PEFT directory in ``output/adapter``.
 
-    Use it by ``vlm.adapters.attach("perception", output / "adapter")`` and ``PerceptionConfig(perception_adapter=...)``.
-    It stays attached under that name here.
+    It stays attached under that name here. Elsewhere: ``vlm.adapters.attach("perception", output / "adapter")``, then
+    ``PerceptionConfig(perception_adapter="perception")``.
 
     Raises:
         DataError: no records, or records of the other circuit.
@@ -113,7 +113,7 @@ def train_circuit(
 
 
 def loss(
-    vlm: LocalVLM, adapter: str, model: nn.Module, batch: dict[str, Tensor]
+    vlm: LocalVLM, adapter: str | None, model: nn.Module, batch: dict[str, Tensor]
 ) -> tuple[Tensor, dict[str, float | Tensor]]:
     """Mean cross-entropy over the target tokens of a batch, with the adapter active."""
     with vlm.adapters.active(adapter):
