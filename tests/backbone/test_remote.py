@@ -459,6 +459,22 @@ def test_line_separators_inside_the_text_do_not_end_an_event(server, vlm):
     assert vlm.generate(ask()).texts == (text,)
 
 
+@pytest.mark.parametrize(("size", "newline"), [(1, b"\n"), (7, b"\n"), (3, b"\r\n")])
+def test_events_may_arrive_in_any_pieces(server, vlm, size, newline):
+    events = [chunk(content="é", finish=None), chunk(content="ß")]
+    lines = [b"event: x", b": ping", *(b"data:" + json.dumps(e, ensure_ascii=False).encode() for e in events)]
+    data = (newline * 2).join([*lines, b"data: [DONE]"]) + newline
+
+    def fault(handler):
+        handler.begin_stream()
+        for start in range(0, len(data), size):
+            handler.raw(data[start : start + size])
+        handler.end_stream()
+
+    server.fault = fault
+    assert vlm.generate(ask()).texts == ("éß",)
+
+
 def test_missing_samples_are_an_error(server, vlm):
     server.fault = answer(chunk(0), chunk(2))
     with pytest.raises(RemoteError, match=r"n = 3 samples, got 2 .*missing \[1\]"):
