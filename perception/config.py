@@ -41,6 +41,7 @@ class PerceptionConfig:
 
     zoom_turns: int = 6  # OUR CHOICE: the paper gives no limit; turns of the zoom loop, the last one must answer
     zoom_prompt: ZoomPrompt = "tool"  # "tool": the tool's description as Qwen's template writes it; "short": nano's
+    zoom_expand: float = 1.0  # the cookbook's tool cuts out what was asked for
     zoom_invalid: int = 2  # OUR CHOICE: calls in a row that cannot be carried out before an answer is demanded
 
     max_search_tokens: int = 256  # OUR CHOICE: about six boxes with labels
@@ -58,6 +59,7 @@ class PerceptionConfig:
         _inside("min_side_fraction", self.min_side_fraction, 0.0, 1.0)
         _inside("min_area_fraction", self.min_area_fraction, 0.0, 0.1)
         _inside("box_expand", self.box_expand, 1.0, 10.0)
+        _inside("zoom_expand", self.zoom_expand, 1.0, 10.0)
         _inside("temperature", self.temperature, 0.0, 5.0)
         if self.rollouts > 1 and self.temperature == 0.0:
             raise ConfigError(f"{self.rollouts} rollouts at temperature 0 are all the same; raise temperature (0.7)")
@@ -118,8 +120,15 @@ def _inside(key: str, value: float, low: float, high: float, *, open_low: bool =
 
 
 PRESETS = {
-    # Nano reads its own short prompts and writes few tokens.
-    "nano": PerceptionConfig(zoom_prompt="short", max_search_tokens=128, max_answer_tokens=32, max_zoom_tokens=96),
+    # Nano reads its own short prompts, writes few tokens, and has learnt on close-ups with a longer side of 224 px.
+    "nano": PerceptionConfig(
+        crop_longest=224,
+        zoom_prompt="short",
+        zoom_expand=1.2,
+        max_search_tokens=128,
+        max_answer_tokens=32,
+        max_zoom_tokens=96,
+    ),
     "qwen3-vl-4b": PerceptionConfig(),
     # Qwen2.5-VL has no zoom tool of its own; the tool's description serves as plain instructions.
     "qwen2.5-vl-3b": PerceptionConfig(),

@@ -116,9 +116,11 @@ def _value(text: str, start: int) -> tuple[Any, int, bool]:
         return value, end, False
     except (ValueError, RecursionError):
         pass
-    end = _balanced_end(text, start)
+    closed = _balanced_end(text, start)
+    if closed is None:
+        return None, start + 1, True
     try:
-        return (json_repair.loads(text[start:end]) if end is not None else None), end or start + 1, True
+        return json_repair.loads(text[start:closed]), closed, True
     except (ValueError, RecursionError):
         return None, start + 1, True
 

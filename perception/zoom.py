@@ -97,8 +97,7 @@ class ZoomLoop:
             box = source.decode(call.region, self.vlm, max(side, 1.0))
         except DataError as error:
             return str(error)
-        # The tool shows what was asked for; only the minimum size is enforced.
-        region = widened(box, image.size, replace(self.config, box_expand=1.0))
+        region = widened(box, image.size, replace(self.config, box_expand=self.config.zoom_expand))
         if any(region.iou(crop.box) > self.config.duplicate_iou for crop in self.crops):
             self.demanded = True
             self.notes.append(f"zooming: asked again for {prompts.box_region(region)}")
