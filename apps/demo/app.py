@@ -47,7 +47,7 @@ def _stop_session(jobs: Jobs) -> Callable[[gr.Request], None]:
 
 
 def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
-    """Serve a page and return its address; with ``block`` only when interrupted. Nothing is shared or loaded from outside."""
+    """Serve a page and return its address (with ``block`` only when interrupted); nothing is loaded from outside."""
     _, address, _ = demo.launch(
         server_name=config.host,
         server_port=config.port,

@@ -22,7 +22,7 @@ def box_colour(index: int) -> tuple[int, int, int]:
 
 
 def draw_boxes(source: SourceImage, boxes: Sequence[Box], longest: int = LONGEST_SHOWN) -> Image:
-    """The picture at ``longest`` pixels or less with every box outlined and numbered from 1; the source is not changed."""
+    """The picture at ``longest`` pixels or less, every box outlined and numbered from 1; the source is not changed."""
     shown = source.resized(longest)
     height, width = shown.shape[:2]
     scale = width / source.size[0]

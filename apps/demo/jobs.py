@@ -69,14 +69,15 @@ class _Job:
 
 
 class Jobs:
-    """Streams work one job at a time, and knows which session owns which job so that it can be cancelled from outside.
-
-    Args:
-        deadline_s: longest time a job may work, in seconds, counted from when it gets its turn.
-        tick_s: longest silence of a stream, in seconds; a `Tick` fills it.
-    """
+    """Streams work, one job at a time, and knows which session owns which job so that others can cancel it."""
 
     def __init__(self, deadline_s: float, tick_s: float = 0.25) -> None:
+        """No job runs yet.
+
+        Args:
+            deadline_s: longest time a job may work, in seconds, counted from when it gets its turn.
+            tick_s: longest silence of a stream, in seconds; a `Tick` fills it.
+        """
         self.deadline_s = deadline_s
         self._tick_s = tick_s
         self._turn = threading.Lock()

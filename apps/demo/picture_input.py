@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.component_meta import ComponentMeta
 from gradio.components.image import ImageData
 
 from apps.demo.config import DemoConfig
@@ -13,13 +15,21 @@ from backbone.errors import DataError
 from backbone.images import SourceImage, read_image
 
 
-class PictureInput(gr.Image):
-    """`gr.Image` that leaves decoding to `read_picture`, takes uploads only, and never fetches an address."""
+class _NoStubs(ComponentMeta):
+    """Makes a component class without writing a .pyi file beside its source, which Gradio's own metaclass does."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> Any:
+        return ABCMeta.__new__(cls, name, bases, attributes)
+
+
+class PictureInput(gr.Image, metaclass=_NoStubs):
+    """`gr.Image` that leaves decoding to `read_picture`, takes uploads only, and never fetches an address.
+
+    Make it with ``type="filepath"``. It has no constructor of its own: Gradio reads a component's settings for the page
+    from the constructor's parameters.
+    """
 
     is_template = True  # the page shows gr.Image's own widget
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(type="filepath", image_mode=None, sources=["upload", "clipboard"], **options)
 
     def preprocess(self, payload: ImageData | None) -> str | None:
         """The stored upload's path; gr.Image would open the file here and fail without a readable message."""

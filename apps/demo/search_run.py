@@ -50,16 +50,23 @@ class SearchRequest:
 
 
 def read_request(
-    context: DemoContext, path: str | None, question: str, options: str, method: str, regime: str, samples: int
+    context: DemoContext,
+    path: str | None,
+    question: str | None,
+    options: str | None,
+    method: str,
+    regime: str,
+    samples: int,
 ) -> SearchRequest:
-    """Check everything a page or a script can send.
+    """Check everything a page or a script can send; an empty field may come as None.
 
     Raises:
         DataError: no or a broken picture, no question, too long a text, a number of options that is not 0 or 2 to 10.
         ConfigError: an unknown method, regime or number of samples.
     """
-    lines = tuple(line.strip() for line in options.splitlines() if line.strip())
-    if not question.strip():
+    question = (question or "").strip()
+    lines = tuple(line.strip() for line in (options or "").splitlines() if line.strip())
+    if not question:
         raise DataError("write a question first")
     if len(question) > MAX_QUESTION or any(len(line) > MAX_OPTION for line in lines):
         raise DataError(f"the question may have {MAX_QUESTION} characters and each option {MAX_OPTION}; shorten them")
@@ -69,7 +76,7 @@ def read_request(
         if value not in known:
             raise DataError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
     config = replace(settings_for(context.vlm), method=METHODS[method], regime=REGIMES[regime], rollouts=samples)
-    return SearchRequest(read_picture(path, context.config), question.strip(), lines, config)
+    return SearchRequest(read_picture(path, context.config), question, lines, config)
 
 
 def settings_for(vlm: VLM) -> PerceptionConfig:
@@ -112,6 +119,10 @@ def run_search(context: DemoContext, owner: str, method: str, read: Callable[[],
         times.finish("failed", message)
         yield update(stages=times.html())
         raise gr.Error(escape(message, quote=False), print_exception=False) from error
+    except Exception:
+        times.finish("failed", "The program failed; its terminal shows how. Please report it.")
+        yield update(stages=times.html())
+        raise
 
 
 def _work(vlm: VLM, request: SearchRequest) -> Callable[[threading.Event, Callable[[Any], None]], PerceptionAnswer]:
@@ -126,6 +137,7 @@ def _follow(context: DemoContext, request: SearchRequest, times: StageTimes, str
     drawn: tuple[Any, ...] = ()
     for item in stream:
         if isinstance(item, Done):
+            times.settle(item.result.ledger)
             times.finish("done")
             yield _final(context, request, times, item.result)
         elif isinstance(item, Tick):
@@ -149,7 +161,9 @@ def _shown(request: SearchRequest, event: PerceptionEvent, drawn: tuple[Any, ...
     return changed
 
 
-def _final(context: DemoContext, request: SearchRequest, times: StageTimes, answer: PerceptionAnswer) -> tuple[Any, ...]:
+def _final(
+    context: DemoContext, request: SearchRequest, times: StageTimes, answer: PerceptionAnswer
+) -> tuple[Any, ...]:
     notes = [*(f"picture: {note}" for note in request.source.notes), *answer.notes]
     return update(
         stages=times.html(),

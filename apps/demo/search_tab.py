@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
+from PIL import Image as PillowModule
 
 from apps.demo.context import DemoContext
 from apps.demo.examples import search_examples
@@ -13,6 +14,12 @@ from apps.demo.picture_input import PictureInput
 from apps.demo.search_run import METHODS, OUTPUTS, REGIMES, SAMPLES, read_request, run_search
 from apps.demo.search_view import IDLE, StageTimes, message_html
 from backbone.image_files import READABLE
+
+# On a phone the results are below the form.
+SCROLL_TO_STAGES = """() => {
+  const stages = document.querySelector("#search-stages");
+  if (stages.getBoundingClientRect().bottom > window.innerHeight) stages.scrollIntoView({behavior: "smooth"});
+}"""
 
 
 def build(context: DemoContext) -> None:
@@ -32,10 +39,23 @@ def build(context: DemoContext) -> None:
 def _input_column(context: DemoContext) -> list[gr.components.Component]:
     config = context.config
     limits = f"Up to {config.max_upload_mb:g} MB and {config.max_megapixels:g} megapixels: {READABLE}."
-    picture = PictureInput(label="Picture", height=280, elem_id="search-picture", buttons=[], alt_text="your picture")
+    picture = PictureInput(
+        type="filepath",
+        sources=["upload", "clipboard"],
+        label="Picture",
+        height=280,
+        format="png",  # of the examples; uploads are kept as they come
+        buttons=[],
+        elem_id="search-picture",
+        alt_text="your picture",
+    )
     gr.HTML(f'<p class="fv-limits fv-muted">{limits} It stays on this machine.</p>')
     question = gr.Textbox(
-        label="Question", lines=2, max_lines=4, placeholder="What is written on the small sign?", elem_id="search-question"
+        label="Question",
+        lines=2,
+        max_lines=4,
+        placeholder="What is written on the small sign?",
+        elem_id="search-question",
     )
     with gr.Accordion("Options, method and samples", open=False, elem_id="search-settings"):
         options = gr.Textbox(
@@ -71,9 +91,9 @@ def _input_column(context: DemoContext) -> list[gr.components.Component]:
 def _examples(inputs: list[gr.components.Component]) -> None:
     examples = search_examples()
     gr.Examples(
-        [[example.image, example.question, "\n".join(example.options)] for example in examples],
+        [[PillowModule.fromarray(example.image), example.question, "\n".join(example.options)] for example in examples],
         inputs=inputs[:3],
-        example_labels=[example.title for example in examples],
+        visible_columns=[0, 1],
         label="Examples",
         elem_id="search-examples",
         cache_examples=False,
@@ -122,7 +142,13 @@ def _connect(
     stages, buttons = outputs[0], [ask, cancel]
 
     def search(
-        picture: str | None, question: str, options: str, method: str, regime: str, samples: int, request: gr.Request
+        picture: str | None,
+        question: str | None,
+        options: str | None,
+        method: str,
+        regime: str,
+        samples: int,
+        request: gr.Request,
     ) -> Iterator[Any]:
         """Answer a question about a picture; streams stages, regions, close-ups, answer, ledger and notes as HTML."""
         owner = str(request.session_hash)
@@ -148,8 +174,10 @@ def _connect(
     asked = begun.then(
         search, inputs, outputs, api_name="search", show_progress="hidden", concurrency_limit=1, concurrency_id="model"
     )
-    asked.failure(_explain_refusal, stages, stages, **hidden)
-    asked.then(lambda: _buttons(running=False), None, buttons, **hidden)
+    # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
+    asked.success(lambda: _buttons(running=False), None, buttons, **hidden)
+    asked.failure(_after_failure, stages, [stages, *buttons], **hidden)
+    ask.click(None, None, None, js=SCROLL_TO_STAGES)
     cancel.click(stop, None, [stages, *buttons], cancels=asked, **hidden)
 
 
@@ -157,8 +185,8 @@ def _buttons(*, running: bool) -> tuple[Any, Any]:
     return gr.update(interactive=not running), gr.update(interactive=running)
 
 
-def _explain_refusal(stages: str) -> str:
+def _after_failure(stages: str) -> tuple[Any, ...]:
     """A run that failed before it showed anything was refused by the queue or by the upload field."""
-    if 'data-phase="waiting"' not in stages:
-        return stages
-    return message_html("failed", "Too many runs are waiting, or the input was refused. Try again in a moment.")
+    if 'data-phase="waiting"' in stages:
+        stages = message_html("failed", "Too many runs are waiting, or the input was refused. Try again in a moment.")
+    return stages, *_buttons(running=False)

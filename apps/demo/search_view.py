@@ -11,7 +11,7 @@ from typing import Literal
 
 from apps.demo.charts import seconds
 from apps.demo.drawing import box_colour
-from backbone.contracts import Box, Image
+from backbone.contracts import Box, Image, Ledger
 from backbone.vlm import VLM
 from perception.crops import Crop
 
@@ -19,14 +19,18 @@ Phase = Literal["waiting", "running", "done", "cancelled", "failed"]
 STAGES: dict[str, tuple[str, ...]] = {
     "sparc": ("searching", "looking", "answering"),
     "native": ("answering",),
-    "zoom": ("looking", "answering"),
+    "zoom": ("searching", "looking", "answering"),
 }
 EXPLANATIONS = {
     "searching": "The model reads the small picture and says where to look.",
     "looking": "Close-ups are cut from the original.",
     "answering": "The model answers from the small picture and the close-ups.",
 }
-IDLE = '<div class="fv-stages" data-phase="idle"><p class="fv-muted">Choose a picture, ask, and watch it look.</p></div>'
+_STEPS = "".join(f"<li><b>{stage}</b>{text}</li>" for stage, text in EXPLANATIONS.items())
+IDLE = (
+    '<div class="fv-stages" data-phase="idle"><p>Choose a picture or an example and ask. Then you can watch:</p>'
+    f'<ul class="fv-idle">{_STEPS}</ul></div>'
+)
 
 
 @dataclass
@@ -45,6 +49,14 @@ class StageTimes:
         self._leave()
         self.phase, self.current = "running", stage
         self._begun[stage] = time.monotonic()
+
+    def settle(self, ledger: Ledger) -> None:
+        """Replace the times seen from the page by those the run measured itself."""
+        self.current = None
+        for stage in STAGES[self.method]:
+            spent = [entry.milliseconds / 1000 for entry in ledger.stages if entry.name == stage]
+            if spent:
+                self._spent[stage] = sum(spent)
 
     def finish(self, phase: Phase, message: str = "") -> None:
         """The run is over."""

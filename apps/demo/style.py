@@ -24,17 +24,30 @@ def theme() -> gr.themes.Base:
         button_primary_text_color="white",
         button_primary_background_fill_dark="*primary_700",
         block_label_text_color="*neutral_600",
+        body_text_color_subdued="*neutral_500",
+        body_text_color_subdued_dark="*neutral_400",
     )
 
 
 CSS = """
-.gradio-container { max-width: 1240px !important; margin: 0 auto !important; padding: 0 16px 32px !important; }
+.gradio-container { max-width: min(1240px, 100vw) !important; min-width: 0 !important; margin: 0 auto !important; padding: 0 !important; }
+.gradio-container .html-container { padding: 0 !important; }
+@media (max-width: 640px) { .gradio-container main { padding: 8px 14px 24px !important; } }
 .fv-head { padding: 20px 0 4px; }
 .fv-head h1 { margin: 0; font-size: 1.6rem; font-weight: 650; letter-spacing: -0.01em; }
 .fv-head p { margin: 4px 0 0; color: var(--body-text-color-subdued); max-width: 62ch; }
+.fv-columns > .column { min-width: min(320px, 100%) !important; }
+/* Areas that are still empty take no room. */
+#search-answer:not(:has(.fv-answer)), #search-regions:not(:has(li)), #search-notes:not(:has(li)),
+#search-ledger:not(:has(.fv-ledger)), #search-boxes:not(:has(img)),
+#search-crops:not(:has(img)) { display: none; }
 .fv-muted { color: var(--body-text-color-subdued); }
 .fv-buttons button { min-height: 44px; }
 
+.fv-idle { list-style: none; margin: 0; padding: 0; display: grid; gap: 10px; }
+.fv-idle li { margin: 0; padding: 14px 18px; border-radius: 10px; border: 1px dashed var(--border-color-primary);
+  color: var(--body-text-color-subdued); }
+.fv-idle b { display: block; color: var(--body-text-color); text-transform: capitalize; }
 .fv-stages { min-height: 66px; }
 .fv-stages ol { display: flex; gap: 8px; list-style: none; margin: 0 0 6px; padding: 0; }
 .fv-stages li { flex: 1; padding: 8px 12px; border-radius: 8px; border: 1px solid var(--border-color-primary);
@@ -69,20 +82,27 @@ CSS = """
 .fv-notes { margin: 0; padding-left: 1.2em; color: var(--body-text-color-subdued); font-size: .9rem; }
 
 .fv-ledger > p { margin: 0 0 10px; }
-.fv-bar { display: grid; grid-template-columns: 92px minmax(0, 1fr) 62px; align-items: center; gap: 10px; margin: 5px 0; }
+.fv-bar { display: grid; grid-template-columns: 92px minmax(0, 1fr) 62px; align-items: center; gap: 10px;
+  margin: 5px 0; }
 .fv-bar > span:last-child { text-align: right; font-variant-numeric: tabular-nums; }
-.fv-track { display: flex; height: 16px; background: var(--background-fill-secondary); border-radius: 4px; overflow: hidden; }
+.fv-track { display: flex; height: 16px; background: var(--background-fill-secondary); border-radius: 4px;
+  overflow: hidden; }
 .fv-track i { min-width: 2px; }
 .fv-visual { background: #0f766e; } .fv-text { background: #64a5d8; } .fv-generated { background: #e0812b; }
 .fv-legend { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 10px 0; font-size: .85rem;
   color: var(--body-text-color-subdued); }
 .fv-legend i { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 6px; }
-.fv-scroll { overflow-x: auto; }
-.fv-ledger table { width: 100%; border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; margin: 0; }
-.fv-ledger th, .fv-ledger td { padding: 5px 8px; text-align: right; border: 0;
-  border-bottom: 1px solid var(--border-color-primary); white-space: nowrap; }
+.fv-scroll { overflow-x: auto; contain: inline-size; }
+.tab-container button.selected, button[role=tab][aria-selected=true] { color: var(--primary-700); }
+.dark button[role=tab][aria-selected=true] { color: var(--primary-400); }
+#search-crops, #search-crops .grid-wrap { min-height: 0 !important; height: auto !important; }
+.fv-ledger table { width: 100%; border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums;
+  margin: 0; }
+.fv-ledger :is(table, thead, tbody, tfoot, tr) { border: 0 !important; }
+.fv-ledger :is(th, td) { padding: 5px 8px; text-align: right; border: 0 !important; white-space: nowrap;
+  border-bottom: 1px solid var(--border-color-primary) !important; }
 .fv-ledger th:first-child { text-align: left; }
 .fv-ledger thead th { font-weight: 500; color: var(--body-text-color-subdued); }
 .fv-ledger tbody th { font-weight: 400; }
-.fv-ledger tfoot th, .fv-ledger tfoot td { font-weight: 650; border-bottom: 0; }
+.fv-ledger tfoot :is(th, td) { font-weight: 650; border-bottom: 0 !important; }
 """

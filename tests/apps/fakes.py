@@ -1,4 +1,4 @@
-"""A scripted model behind the VLM interface: known boxes and answers, at a known pace, so that streaming is testable."""
+"""A scripted model behind the VLM interface: known boxes and answers at a known pace, to test streaming."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ScriptedVLM(VLM):
         self.pixels = Pixels(32 * 32, 1 << 24, 32)
         self.boxes = BoxConvention.for_family("qwen3_vl")
         self.step_s, self.answer, self.steps = step_s, answer, steps
+        self.calls = 0
         self.active = 0  # generations running now
         self.most_active = 0
         self.ended_at = 0.0  # time.monotonic() when the last generation ended, however it ended
@@ -50,6 +51,7 @@ class ScriptedVLM(VLM):
         text = BOXES if "bbox_2d" in _last_text(prefix.state) else choices[0] if choices else self.answer
         begun = time.monotonic()
         with self._guard:
+            self.calls += 1
             self.active += 1
             self.most_active = max(self.most_active, self.active)
         try:
@@ -72,7 +74,9 @@ class ScriptedVLM(VLM):
         )
         return Generation((text,) * n, (tokens,) * n, ((-0.1,) * len(tokens),) * n, (True,) * n, cost)
 
-    def _play(self, text: str, n: int, cancel: threading.Event | None, on_text: Callable[[int, str], None] | None) -> int:
+    def _play(
+        self, text: str, n: int, cancel: threading.Event | None, on_text: Callable[[int, str], None] | None
+    ) -> int:
         pieces = [text[i : i + PIECE] for i in range(0, len(text), PIECE)]
         pieces += [""] * ((self.steps or 0) - len(pieces))
         for piece in pieces:
@@ -96,7 +100,9 @@ class ScriptedVLM(VLM):
     def extend(self, prefix: Prefix, messages: Messages, *, generation_prompt: bool = True) -> Prefix:
         added = self.prefill(messages)
         total = prefix.visual_tokens + added.visual_tokens
-        return Prefix(prefix.key + added.key, prefix.length + added.length, total, added.stage, prefix.state + added.state)
+        return Prefix(
+            prefix.key + added.key, prefix.length + added.length, total, added.stage, prefix.state + added.state
+        )
 
 
 def _last_text(messages: Messages) -> str:
