@@ -1,4 +1,4 @@
-"""What nano learns for perception: every prompt of both stages, the zoom loop, and the plain question, on mini-V* scenes.
+"""What nano learns for perception on mini-V* scenes: the prompts of both stages, the zoom loop, the plain question.
 
 Training seeds and training photographs only; the benchmark's held-out seeds and photographs are never touched.
 """

@@ -37,7 +37,9 @@ class Sample:
         for messages in self.conversations:
             first = messages[0]["content"][0] if messages and messages[0]["role"] == "user" else {}
             if first.get("image") is not self.image:
-                raise DataError("every conversation of a sample must begin with a user turn that shows the sample's image")
+                raise DataError(
+                    "every conversation of a sample must begin with a user turn that shows the sample's image"
+                )
             if messages[-1]["role"] != "assistant":
                 raise DataError("every conversation of a sample must end with an assistant turn, its target")
 

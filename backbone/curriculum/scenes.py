@@ -1,4 +1,4 @@
-"""Generated scenes with known answers: coloured shapes, some carrying a symbol, on plain, textured or photographic grounds.
+"""Generated scenes with known answers: coloured shapes, some with a symbol, on plain, textured or photographic grounds.
 
 Coordinates are pixels of the scene, x right, y down. Everything is a pure function of the random generator handed in.
 """
@@ -116,7 +116,9 @@ def draw_thing(image: Image, thing: Thing, points: FloatArray, rgb: Sequence[int
         cv2.polylines(image, [fixed], True, dark, max(1, round(math.sqrt(thing.area) / 40)), cv2.LINE_AA, 4)
     if thing.symbol:
         cx, cy = points.mean(0)
-        draw_symbol(image, thing.symbol, (float(cx), float(cy)), 0.5 * min(np.ptp(points[:, 0]), np.ptp(points[:, 1])), rgb)
+        draw_symbol(
+            image, thing.symbol, (float(cx), float(cy)), 0.5 * min(np.ptp(points[:, 0]), np.ptp(points[:, 1])), rgb
+        )
 
 
 def draw_symbol(image: Image, symbol: str, centre: tuple[float, float], height: float, ground: Sequence[int]) -> None:

@@ -154,9 +154,7 @@ def larger(rng: Generator, scene: Scene) -> Conversation | None:
     a, b = (things[i] for i in rng.permutation(len(things))[:2])
     if max(a.area, b.area) < 1.5 * min(a.area, b.area):
         return None
-    return ask(
-        scene.image, f"Which is larger, the {a.name} or the {b.name}?", max(a, b, key=lambda t: t.area).name
-    )
+    return ask(scene.image, f"Which is larger, the {a.name} or the {b.name}?", max(a, b, key=lambda t: t.area).name)
 
 
 def more(rng: Generator, scene: Scene) -> Conversation | None:

@@ -12,7 +12,7 @@ from backbone.curriculum.sample import Message, Sample, ask, box_pieces, source
 from backbone.curriculum.scenes import SYMBOLS, ground
 from backbone.curriculum.shapes import lettered
 
-WORDS = tuple("stop exit open shut push pull sale door lamp book cup total date name page north south east west".split())
+WORDS = ("stop", "exit", "open", "shut", "push", "pull", "sale", "door", "lamp", "book", "cup", "total", "date", "name")
 FONTS = (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_TRIPLEX, cv2.FONT_HERSHEY_COMPLEX)
 QUESTIONS_PER_IMAGE = 4
 

@@ -33,7 +33,9 @@ class NanoConfig:
 
     def __post_init__(self) -> None:
         if self.text_head_dim % 8 or self.vision_width % (4 * self.vision_heads):
-            raise ConfigError(f"head sizes must allow rotary positions: text_head_dim % 8, vision_width % 4 heads: {self}")
+            raise ConfigError(
+                f"head sizes must allow rotary positions: text_head_dim % 8, vision_width % 4 heads: {self}"
+            )
         if any(not 0 <= i < self.vision_layers for i in self.deepstack) or len(self.deepstack) > self.text_layers:
             raise ConfigError(f"deepstack layers {self.deepstack} must lie in the tower of {self.vision_layers} layers")
 
@@ -45,12 +47,13 @@ class NanoConfig:
 
 @dataclass(frozen=True)
 class Guidance:
-    """Losses beside the answer's own, used in training only; the trained model has no part of them.
+    """Weights of the answer's loss and of two losses beside it that exist in training only.
 
     ``dense``: a linear head on every visual token names the colour, shape, box and symbol of what lies there.
     ``attention``: the ``heads`` ``(layer, head)`` are told where to look while a box or a name is written.
     """
 
+    answer: float = 1.0  # the loss proper; 0 warms up the vision tower alone, without running the language model
     dense: float = 0.5
     attention: float = 0.3
     heads: tuple[tuple[int, int], ...] = ((2, 0), (3, 0))

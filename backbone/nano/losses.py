@@ -30,6 +30,7 @@ class DenseHead(nn.Module):
     """What lies at each visual token: colour, shape, box (of the picture, 0 to 1) and symbol. Training only."""
 
     def __init__(self, width: int) -> None:
+        """``width`` is that of the tower's output."""
         super().__init__()
         self.sizes = (len(COLOURS) + 1, len(SHAPES) + 1, 4, len(SYMBOLS) + 1)
         self.linear = nn.Linear(width, sum(self.sizes))
@@ -43,6 +44,7 @@ class NanoTraining(nn.Module):
     """The model with its training-only head; calling it gives the loss of a batch and its parts."""
 
     def __init__(self, model: Qwen3VLForConditionalGeneration, config: NanoConfig, guidance: Guidance) -> None:
+        """``model`` is trained in place; ``guidance`` may be exchanged between stages."""
         super().__init__()
         self.model = model
         self.config = config
@@ -54,6 +56,17 @@ class NanoTraining(nn.Module):
         inner = self.model.model
         vision = inner.visual(batch.patches, grid_thw=batch.grids)
         features = vision.pooler_output
+        parts: dict[str, Tensor] = {}
+        if self.guidance.answer > 0:
+            parts.update(self._answer(batch, features, vision.deepstack_features))
+        if self.guidance.dense > 0 and (dense := self._dense(features, batch)) is not None:
+            parts["dense"] = dense
+        weights = {"answer": self.guidance.answer, "attention": self.guidance.attention, "dense": self.guidance.dense}
+        total = torch.stack([weights[k] * v for k, v in parts.items()]).sum()
+        return total, {k: v.detach() for k, v in parts.items()}
+
+    def _answer(self, batch: Batch, features: Tensor, deepstack: list[Tensor]) -> dict[str, Tensor]:
+        inner = self.model.model
         embeds = inner.language_model.embed_tokens(batch.ids)
         embeds = embeds.masked_scatter(batch.visual[..., None], features.to(embeds.dtype))
         text_config = inner.language_model.config
@@ -66,7 +79,7 @@ class NanoTraining(nn.Module):
                 attention_mask=batch.mask,
                 position_ids=batch.positions,
                 visual_pos_masks=batch.visual,
-                deepstack_visual_embeds=vision.deepstack_features or None,
+                deepstack_visual_embeds=deepstack or None,
                 use_cache=False,
             ).last_hidden_state
         asked = batch.labels != IGNORE
@@ -74,11 +87,7 @@ class NanoTraining(nn.Module):
         parts = {"answer": functional.cross_entropy(logits, batch.labels[asked])}
         if self.guidance.attention > 0 and batch.focus_at.shape[1]:
             parts["attention"] = torch.stack([_looked_away(a, batch) for a in seen]).mean()
-        if self.guidance.dense > 0 and (dense := self._dense(features, batch)) is not None:
-            parts["dense"] = dense
-        weights = {"answer": 1.0, "attention": self.guidance.attention, "dense": self.guidance.dense}
-        total = torch.stack([weights[k] * v for k, v in parts.items()]).sum()
-        return total, {k: v.detach() for k, v in parts.items()}
+        return parts
 
     def _dense(self, features: Tensor, batch: Batch) -> Tensor | None:
         sizes = (batch.grids.prod(-1) // self.config.merge**2).tolist()
@@ -91,7 +100,9 @@ class NanoTraining(nn.Module):
         if not known:
             return None
         logits = self.dense(torch.cat([p for p, _ in known]).float())
-        colour, shape, symbol, box = (torch.from_numpy(np.concatenate(t)) for t in zip(*(t for _, t in known), strict=True))
+        colour, shape, symbol, box = (
+            torch.from_numpy(np.concatenate(t)) for t in zip(*(t for _, t in known), strict=True)
+        )
         loss = functional.cross_entropy(logits[0].float(), colour) + functional.cross_entropy(logits[1].float(), shape)
         read = symbol != IGNORE
         if bool(read.any()):
@@ -126,7 +137,7 @@ def dense_targets(sample: Sample, config: NanoConfig) -> tuple[np.ndarray, np.nd
 
 
 def _looked_away(attention: Tensor, batch: Batch) -> Tensor:
-    """Minus log of the attention that falls on the focus region, mean over focus tokens. ``attention`` (B, K, F, P + F)."""
+    """Minus log of the attention (B, K, F, P + F) that falls on the focus region, mean over focus tokens."""
     rows = attention[batch.focus_at[0], batch.focus_at[1], batch.focus_at[2]].float()  # (n, P + F)
     return -((rows[:, : batch.focus_cells.shape[1]] * batch.focus_cells).sum(-1) + 1e-4).log().mean()
 

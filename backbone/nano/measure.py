@@ -110,10 +110,7 @@ def mean_iou(vlm: Any, conversations: list[Conversation]) -> tuple[float, float]
     """Mean intersection over union of one box each, and the share above one half; an unreadable answer counts 0."""
     texts = generate(vlm, conversations)
     values = np.array(
-        [
-            box_iou(first_box(t), first_box(answer_of(c)))
-            for t, c in zip(texts, conversations, strict=True)
-        ]
+        [box_iou(first_box(t), first_box(answer_of(c))) for t, c in zip(texts, conversations, strict=True)]
     )
     return float(values.mean()), float((values > 0.5).mean())
 

@@ -34,7 +34,9 @@ class NanoTrainingConfig:
     output: Path = Path("runs/nano")
     model: NanoConfig = field(default_factory=NanoConfig)
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
-    loop: TrainingConfig = field(default_factory=lambda: TrainingConfig(steps=20_000, learning_rate=1.5e-3, precision="fp32"))
+    loop: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(steps=20_000, learning_rate=1.5e-3, precision="fp32")
+    )
     start: Path | None = None  # weights (safetensors of an earlier run) to begin from
     frozen_tower: bool = False
     measure_every: int = 500

@@ -16,6 +16,7 @@ from backbone.contracts import Box, Ledger
 from backbone.errors import CancelledError, ConfigError, DataError, RemoteError, UnsupportedError
 from backbone.pixels import Pixels
 from backbone.remote import RemoteVLM
+from backbone.remote.reply import Sample
 from backbone.vlm import Prefix
 
 
@@ -114,6 +115,23 @@ def test_limits_and_stop(server, vlm):
     got = vlm.generate(ask("a b STOP d"), stop=["STOP"])
     assert (got.texts, got.finished) == (("a b",), (True,))
     assert server.requests[-1]["stop"] == ["STOP"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "finish", "expected"),
+    [
+        ("a b", ["a", " b", "<|im_end|>"], "stop", 2),
+        ("a b", ["a", " b", "ST", "OP"], "stop", 2),  # vLLM lists the tokens of a stop string
+        ("a b", ["a", " bS", "TOP"], "stop", 2),  # one of them may also hold text
+        ("", ["<|im_end|>"], "stop", 0),
+        ("ab", ["a", "<|box_start|>", "b", "<|im_end|>"], "stop", 3),  # special tokens are not part of the text
+        ("a b", ["a", " b"], "length", 2),
+        ("é", ["\u00e9"], "stop", 1),
+    ],
+)
+def test_tokens_of_the_text(text, tokens, finish, expected):
+    sample = Sample(text, [t.encode() for t in tokens], [-1.0] * len(tokens), list(range(len(tokens))), finish)
+    assert sample.content_tokens() == expected
 
 
 def test_choices_are_constrained_where_the_server_can(server, vlm):

@@ -119,9 +119,11 @@ def test_accumulation_equals_the_large_batch(tmp_path: Path) -> None:
         return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
 
     small, big = linear(), linear()
-    config = replace(CONFIG, clip=0.05)
-    train(small, batch_at, plain, replace(config, accumulate=4), tmp_path / "small")
-    train(big, large, plain, config, tmp_path / "big")
+    config = replace(CONFIG, clip=1e3)
+    few = train(small, batch_at, plain, replace(config, accumulate=4), tmp_path / "small")
+    one = train(big, large, plain, config, tmp_path / "big")
+    for key in ("loss", "gradient_norm"):  # Adam and clipping hide a wrong scale of the gradient; its norm does not
+        assert few.metrics[key] == pytest.approx(one.metrics[key], rel=1e-4)
     for a, b in zip(small.parameters(), big.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
@@ -431,8 +433,8 @@ def test_single_nan_is_skipped_without_a_trace_in_weights_or_means(tmp_path: Pat
     def sometimes(model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, float | Tensor]]:
         seen.append(next(model.parameters()).detach().clone())
         value = ((model(batch["x"]) - batch["y"]) ** 2).mean()
-        return (value * float("nan") if len(seen) in (3, 5) else value), {
-            "value": value.detach() / (len(seen) not in (3, 5))
+        return (value * float("nan") if len(seen) in (3, 5, 7) else value), {
+            "value": value.detach() / (len(seen) not in (3, 5, 7))
         }
 
     result = train(model, batch_at, sometimes, replace(CONFIG, log_every=8), tmp_path)
