@@ -174,9 +174,9 @@ def _draw_badge(canvas: Image, badge: Badge, view: View) -> None:
         ((left + 0.5 / fine) / kx + x0 - badge.centre[0]) * 2 / badge.side,
         ((above + 0.5 / fine) / ky + y0 - badge.centre[1]) * 2 / badge.side,
     )
-    outline_levels, fill_levels, centroid = _shape_masks(badge.shape)
+    outline_levels, fill_levels, anchor = _shape_masks(badge.shape)
     outer, inner = (_mask_pixels(levels, first, step, size) for levels in (outline_levels, fill_levels))
-    symbol_first = (first[0] - centroid[0], first[1] - centroid[1])
+    symbol_first = (first[0] - anchor[0], first[1] - anchor[1])
     symbol = _mask_pixels(_symbol_mask(badge.symbol), symbol_first, step, size)
     ink, rim = _ink_and_rim(badge.rgb)
     colour = rim + (np.array(badge.rgb, np.float32) - rim) * inner
@@ -209,17 +209,17 @@ def _mask_pixels(
 
 @functools.lru_cache(maxsize=64)
 def _shape_masks(shape: str) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], tuple[float, float]]:
-    """Outline, outline without its rim, and the outline's centroid in its own units."""
+    """Outline, outline without its rim, and the roomiest place for a symbol, in outline units."""
     fine = 2 * _MASK
     points = outline(shape, (fine / 2, fine / 2), fine / (2 * _REACH))
     outer = np.zeros((fine, fine), np.uint8)
     cv2.fillPoly(outer, [np.round((points - 0.5) * 16).astype(np.int32)], 255, cv2.LINE_AA, 4)
     depth = cv2.distanceTransform(outer, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)  # px inside the outline
     inner = (np.clip(depth - RIM * fine / _REACH, 0, 1) * 255).astype(np.uint8)
-    moments = cv2.moments(outer)
-    x, y = moments["m10"] / moments["m00"], moments["m01"] / moments["m00"]
-    centroid = ((x + 0.5) / fine * 2 * _REACH - _REACH, (y + 0.5) / fine * 2 * _REACH - _REACH)
-    return _levels(outer), _levels(inner), centroid
+    ys, xs = np.nonzero(depth > 0.97 * depth.max())
+    roomiest = (float(xs.mean() + 0.5) / fine, float(ys.mean() + 0.5) / fine)
+    anchor = (roomiest[0] * 2 * _REACH - _REACH, roomiest[1] * 2 * _REACH - _REACH)
+    return _levels(outer), _levels(inner), anchor
 
 
 @functools.lru_cache(maxsize=256)

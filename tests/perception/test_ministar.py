@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backbone.contracts import Box, Image
+from backbone.curriculum.scenes import outline
 from backbone.errors import ConfigError, DataError
 from backbone.images import SourceImage
 from perception.benchmarks import ministar
-from perception.benchmarks.ministar import KINDS, SEEDS, SIDES, SIZES, benchmark, questions, scene
+from perception.benchmarks.ministar import KINDS, SEEDS, SHAPE_GROUPS, SIDES, SIZES, benchmark, questions, scene
 from perception.benchmarks.photographs import PACKAGED, Photograph, photographs, split_of
-from perception.benchmarks.scene_image import Badge, SceneImage, Tile
+from perception.benchmarks.scene_image import RIM, Badge, SceneImage, Tile
 
 SEED = st.integers(0, 3000)
 
@@ -156,6 +157,32 @@ def test_a_symbol_cannot_be_read_at_256_but_can_from_the_original() -> None:
         x0, y0, x1, y1 = (int(v / 4) for v in badge.box.corners)
         small = difference(*views)[y0 : y1 + 1, x0 : x1 + 1].max(2)
         assert (small > 60).sum() <= 6  # pixels that tell K from T
+
+
+@pytest.mark.parametrize("shape", [shape for group in SHAPE_GROUPS for shape in group])
+@pytest.mark.parametrize("symbol", ["M", "Q"])
+def test_symbols_lie_wholly_inside_their_shape(shape: str, symbol: str) -> None:
+    photo = Photograph.from_array("grey", np.full((64, 64, 3), 90, np.uint8))
+    tile = Tile((0.0, 0.0, 256.0, 256.0), photo, (0.0, 0.0, 64.0, 64.0), False, (1.0, 1.0, 1.0))
+    one, other = (Badge("red", shape, s, (128.0, 128.0), 200.0, (215, 35, 35)) for s in (symbol, "I"))
+    drawn = [SceneImage(256, 256, (tile,), (badge,)).array for badge in (one, other)]
+    points = outline(shape, (128.0, 128.0), 100.0)
+    ys, xs = np.nonzero(difference(*drawn).max(2) > 20)
+    assert ys.size > 100
+    assert 0.2 * 200 < np.ptp(ys) < 0.3 * 200
+    deep = [cv2.pointPolygonTest(points, (float(x), float(y)), True) for x, y in zip(xs, ys, strict=True)]
+    assert min(deep) > RIM * 200  # clear of the rim
+
+
+def test_mirrored_tiles_show_the_photograph_reversed() -> None:
+    ramp = np.repeat(np.arange(0, 240, 4, dtype=np.uint8)[None, :, None], 40, 0).repeat(3, 2)
+    photo = Photograph.from_array("ramp", np.ascontiguousarray(ramp))
+    straight, mirrored = (
+        SceneImage(60, 40, (Tile((0.0, 0.0, 60.0, 40.0), photo, (0.0, 0.0, 60.0, 40.0), flag, (1.0,) * 3),), ())
+        for flag in (False, True)
+    )
+    assert difference(straight.array, photo.levels[0]).max() == 0
+    assert difference(mirrored.array, np.ascontiguousarray(photo.levels[0][:, ::-1])).max() == 0
 
 
 def test_items_are_the_same_whatever_the_count() -> None:
