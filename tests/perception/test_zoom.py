@@ -99,6 +99,16 @@ def test_invalid_calls_are_explained_to_the_model_and_bounded(bad: str) -> None:
     assert len(stubborn.calls) == CONFIG.zoom_invalid + 1
 
 
+def test_only_failures_in_a_row_count() -> None:
+    vlm = ScriptedVLM(
+        [BAD_CALLS[0], zoom_reply((100, 100, 200, 200)), BAD_CALLS[1], zoom_reply((700, 0, 900, 90)), "D"]
+    )
+    answer = ask(vlm)
+    assert answer.choice == 3
+    assert len(answer.crops) == 2
+    assert DEMAND not in vlm.calls[3].text
+
+
 @pytest.mark.parametrize(
     "text",
     [
