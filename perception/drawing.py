@@ -31,7 +31,7 @@ def overlay(
     source = as_large(image)
     canvas = PillowModule.fromarray(source.resized(longest)).copy()
     draw = ImageDraw.Draw(canvas)
-    line = max(1, round(max(canvas.size) / 400))
+    line = max(2, round(max(canvas.size) / 400))
     font = ImageFont.load_default(size=max(10, round(max(canvas.size) / 50)))
     scale = canvas.width / source.size[0], canvas.height / source.size[1]
     for box in proposals:

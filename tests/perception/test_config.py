@@ -19,7 +19,8 @@ def test_defaults_are_the_papers() -> None:
         {"method": "fast"}, {"regime": 128}, {"regime": True}, {"rollouts": 0}, {"rollouts": 4, "temperature": 0.0},
         {"temperature": float("nan")}, {"fusion_iou": 0.0}, {"fusion_iou": 1.5}, {"box_expand": 0.5},
         {"max_crops": 0},
-        {"crop_longest": 100}, {"zoom_expand": 0.5}, {"zoom_prompt": "long"}, {"min_side": 2.5}, {"max_answer_tokens": -1},
+        {"crop_longest": 100}, {"zoom_expand": 0.5}, {"zoom_prompt": "long"},
+        {"min_side": 2.5}, {"max_answer_tokens": -1},
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
