@@ -30,13 +30,15 @@ def build_demo(vlm: VLM, config: DemoConfig | None = None) -> gr.Blocks:
     """The page with all tabs, not yet served. Every tab runs ``vlm``, one run at a time."""
     config = config or DemoConfig()
     context = DemoContext(vlm, config, Jobs(config.deadline_s))
-    with gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S)) as demo:
+    demo = gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S))
+    with demo:
         gr.HTML(HEAD)
         for name, build in TABS:
             with gr.Tab(name):
                 build(context)
         demo.unload(_stop_session(context.jobs))
-    return demo.queue(max_size=config.max_queue, default_concurrency_limit=1)
+    demo.queue(max_size=config.max_queue, default_concurrency_limit=1)
+    return demo
 
 
 def _stop_session(jobs: Jobs) -> Callable[[gr.Request], None]:

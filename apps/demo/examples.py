@@ -1,41 +1,40 @@
-"""Questions that the shipped model answers, with the pictures they are about."""
+"""Questions about the shipped sample pictures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
-from PIL import Image as PillowModule
-from PIL import ImageDraw
-
-from backbone.contracts import Image
+from assets import SAMPLES
+from backbone.errors import DataError
 
 
 @dataclass(frozen=True)
 class Example:
     """One example of the Search tab."""
 
-    title: str
-    image: Image = field(repr=False)
+    picture: Path
     question: str
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...]
 
 
-def search_examples() -> tuple[Example, ...]:
-    """Large pictures with small things in them, drawn here, the same every time."""
-    canvas = PillowModule.fromarray(_ground(1024, 1536))
-    draw = ImageDraw.Draw(canvas)
-    draw.ellipse((1000, 250, 1060, 310), fill=(215, 35, 35))
-    draw.rectangle((250, 620, 330, 700), fill=(40, 80, 215))
-    picture = np.asarray(canvas)
-    return (
-        Example("What colour is the circle?", picture, "What colour is the circle?"),
-        Example("Circle, with options", picture, "What colour is the circle?", ("red", "green", "blue", "yellow")),
-    )
+def search_examples(folder: Path = SAMPLES) -> tuple[Example, ...]:
+    """Every question of every sample in ``folder``: a JSON file with ``image`` and ``questions`` beside its picture.
+
+    Raises:
+        DataError: a file of another layout, or one whose picture is missing.
+    """
+    return tuple(example for path in sorted(folder.glob("*.json")) for example in _read(path))
 
 
-def _ground(height: int, width: int) -> Image:
-    y, x = np.mgrid[0:height, 0:width]
-    noise = np.random.default_rng(0).normal(0, 6, (height, width, 1))
-    base = np.stack([150 + 60 * y / height, 170 + 30 * x / width, 190 - 50 * y / height], -1)
-    return np.clip(base + noise, 0, 255).astype(np.uint8)
+def _read(path: Path) -> list[Example]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        picture = path.parent / Path(record["image"]).name
+        found = [Example(picture, item["question"], tuple(item["options"])) for item in record["questions"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: expected a sample with image and questions ({error!r}); make it again") from error
+    if not picture.is_file():
+        raise DataError(f"{path}: its picture {picture.name} is missing; make the sample again")
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class Jobs:
         self._guard = threading.Lock()
         self._owned: dict[str, set[_Job]] = {}
 
-    def stream(self, work: Work, owner: str) -> Iterator[Any]:
+    def stream(self, work: Work, owner: str) -> Generator[Any, None, None]:
         """Events that ``work`` emits, `Tick` in between, and `Done` at the end. Closing the generator stops the work.
 
         Raises:

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 from gradio.component_meta import ComponentMeta
-from gradio.components.image import ImageData
+from gradio.data_classes import ImageData
 
 from apps.demo.config import DemoConfig
 from backbone.errors import DataError

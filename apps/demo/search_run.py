@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 
+from apps.commands.common import preset_name
 from apps.demo.charts import ledger_html
 from apps.demo.context import DemoContext
 from apps.demo.drawing import draw_boxes
@@ -28,12 +29,12 @@ from backbone.errors import CancelledError, DataError, FoveaError
 from backbone.images import SourceImage
 from backbone.vlm import VLM
 from perception.answer import PerceptionAnswer, PerceptionEvent
-from perception.config import PRESETS, PerceptionConfig
+from perception.config import Method, PerceptionConfig, Regime
 from perception.pipeline import Searcher
 
 OUTPUTS = ("stages", "picture", "regions", "crops", "answer", "ledger", "notes")
-METHODS = {"SPARC": "sparc", "native": "native", "zoom": "zoom"}
-REGIMES = {"256": 256, "512": 512, "full": "full"}
+METHODS: dict[str, Method] = {"SPARC": "sparc", "native": "native", "zoom": "zoom"}
+REGIMES: dict[str, Regime] = {"256": 256, "512": 512, "full": "full"}
 SAMPLES = (1, 4, 8)
 MAX_QUESTION = 2000  # characters
 MAX_OPTION = 200
@@ -75,13 +76,9 @@ def read_request(
     for name, value, known in (("method", method, METHODS), ("regime", regime, REGIMES), ("samples", samples, SAMPLES)):
         if value not in known:
             raise DataError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
-    config = replace(settings_for(context.vlm), method=METHODS[method], regime=REGIMES[regime], rollouts=samples)
+    preset = PerceptionConfig.preset(preset_name(context.vlm.name))
+    config = replace(preset, method=METHODS[method], regime=REGIMES[regime], rollouts=samples)
     return SearchRequest(read_picture(path, context.config), question, lines, config)
-
-
-def settings_for(vlm: VLM) -> PerceptionConfig:
-    """The preset of the model's name, or the general one."""
-    return PRESETS.get(vlm.name, PerceptionConfig())
 
 
 def update(**values: Any) -> tuple[Any, ...]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
-from PIL import Image as PillowModule
 
 from apps.demo.context import DemoContext
 from apps.demo.examples import search_examples
 from apps.demo.picture_input import PictureInput
-from apps.demo.search_run import METHODS, OUTPUTS, REGIMES, SAMPLES, read_request, run_search
+from apps.demo.search_run import METHODS, REGIMES, SAMPLES, read_request, run_search
 from apps.demo.search_view import IDLE, StageTimes, message_html
 from backbone.image_files import READABLE
 
@@ -89,9 +88,8 @@ def _input_column(context: DemoContext) -> list[gr.components.Component]:
 
 
 def _examples(inputs: list[gr.components.Component]) -> None:
-    examples = search_examples()
     gr.Examples(
-        [[PillowModule.fromarray(example.image), example.question, "\n".join(example.options)] for example in examples],
+        [[str(example.picture), example.question, "\n".join(example.options)] for example in search_examples()],
         inputs=inputs[:3],
         visible_columns=[0, 1],
         label="Examples",
@@ -103,20 +101,17 @@ def _examples(inputs: list[gr.components.Component]) -> None:
 
 
 def _output_column() -> list[gr.components.Component]:
-    html = {name: gr.HTML(elem_id=f"search-{name}", render=False) for name in OUTPUTS}
-    html["stages"].value = IDLE
-    html["stages"].render()
-    html["answer"].render()
+    stages = gr.HTML(IDLE, elem_id="search-stages")
+    answer = gr.HTML(elem_id="search-answer")
     picture = gr.Image(
         label="Where it looked",
         interactive=False,
         format="jpeg",
-        height=420,
         buttons=["fullscreen", "download"],
         elem_id="search-boxes",
         alt_text="the picture with numbered boxes",
     )
-    html["regions"].render()
+    regions = gr.HTML(elem_id="search-regions")
     crops = gr.Gallery(
         label="Close-ups from the original",
         columns=3,
@@ -127,9 +122,9 @@ def _output_column() -> list[gr.components.Component]:
         buttons=["fullscreen"],
         elem_id="search-crops",
     )
-    html["ledger"].render()
-    html["notes"].render()
-    return [{**html, "picture": picture, "crops": crops}[name] for name in OUTPUTS]
+    ledger = gr.HTML(elem_id="search-ledger")
+    notes = gr.HTML(elem_id="search-notes")
+    return [stages, picture, regions, crops, answer, ledger, notes]  # in the order of OUTPUTS
 
 
 def _connect(

@@ -30,7 +30,8 @@ def theme() -> gr.themes.Base:
 
 
 CSS = """
-.gradio-container { max-width: min(1240px, 100vw) !important; min-width: 0 !important; margin: 0 auto !important; padding: 0 !important; }
+.gradio-container { max-width: min(1240px, 100vw) !important; min-width: 0 !important; margin: 0 auto !important;
+  padding: 0 !important; }
 .gradio-container .html-container { padding: 0 !important; }
 @media (max-width: 640px) { .gradio-container main { padding: 8px 14px 24px !important; } }
 .fv-head { padding: 20px 0 4px; }
@@ -95,13 +96,15 @@ CSS = """
 .fv-scroll { overflow-x: auto; contain: inline-size; }
 .tab-container button.selected, button[role=tab][aria-selected=true] { color: var(--primary-700); }
 .dark button[role=tab][aria-selected=true] { color: var(--primary-400); }
+#search-boxes img { max-height: 480px; object-fit: contain; }
 #search-crops, #search-crops .grid-wrap { min-height: 0 !important; height: auto !important; }
 .fv-ledger table { width: 100%; border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums;
   margin: 0; }
 .fv-ledger :is(table, thead, tbody, tfoot, tr) { border: 0 !important; }
 .fv-ledger :is(th, td) { padding: 5px 8px; text-align: right; border: 0 !important; white-space: nowrap;
   border-bottom: 1px solid var(--border-color-primary) !important; }
-.fv-ledger th:first-child { text-align: left; }
+.fv-ledger :is(thead, tbody, tfoot) th:first-child { text-align: left; }
+@media (max-width: 640px) { .fv-ledger table { font-size: .76rem; } .fv-ledger :is(th, td) { padding: 5px 4px; } }
 .fv-ledger thead th { font-weight: 500; color: var(--body-text-color-subdued); }
 .fv-ledger tbody th { font-weight: 400; }
 .fv-ledger tfoot :is(th, td) { font-weight: 650; border-bottom: 0 !important; }

@@ -39,7 +39,7 @@ def demo_address(demo_model: ScriptedVLM) -> Iterator[str]:
     from apps.demo.config import DemoConfig
 
     port = free_port()
-    config = DemoConfig(port=port, max_upload_mb=LIMIT_BYTES / 1e6, max_megapixels=2.0, max_queue=QUEUE, deadline_s=60)
+    config = DemoConfig(port=port, max_upload_mb=LIMIT_BYTES / 1e6, max_megapixels=10.0, max_queue=QUEUE, deadline_s=60)
     demo = build_demo(demo_model, config)
     serve(demo, config, block=False)
     yield f"http://127.0.0.1:{port}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import threading
 import time
@@ -23,10 +24,11 @@ from gradio_client.utils import QueueError
 from apps.demo.charts import ledger_html, token_parts
 from apps.demo.config import DemoConfig
 from apps.demo.drawing import draw_boxes
+from apps.demo.examples import Example, search_examples
 from apps.demo.jobs import DeadlineError, Done, Jobs
 from apps.demo.search_view import answer_html, message_html, notes_html, regions_html
 from backbone.contracts import Box, Ledger, Stage
-from backbone.errors import CancelledError, ConfigError
+from backbone.errors import CancelledError, ConfigError, DataError
 from backbone.images import SourceImage
 from tests.apps.conftest import LIMIT_BYTES, wait_until
 from tests.apps.fakes import ANSWER, ScriptedVLM
@@ -153,7 +155,7 @@ def test_broken_pictures_get_a_friendly_error(client: Client, tmp_path: Path, co
 
 def test_too_many_megapixels_are_refused(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "large.png"
-    PillowModule.new("1", (2000, 1001)).save(path)
+    PillowModule.new("1", (5000, 2001)).save(path)
     with pytest.raises(AppError, match="megapixels"):
         client.predict(*question(path), api_name="/search")
 
@@ -192,7 +194,7 @@ def test_only_uploads_are_read(demo_address: str, demo_model: ScriptedVLM, secre
         "path": {"path": str(secret)},
         "address": {"path": f"{demo_address}/gradio_api/file={uploaded}"},
         "address only": {"url": f"{demo_address}/gradio_api/file={uploaded}"},
-        "inline": {"path": uploaded, "url": inline},
+        "inline": {"url": inline},
     }[kind]
     calls, data = demo_model.calls, [payload | {"meta": {"_type": "gradio.FileData"}}, "What?", "", "SPARC", "256", 1]
     event = httpx.post(f"{demo_address}/gradio_api/call/search", json={"data": data})
@@ -325,6 +327,20 @@ def test_boxes_are_drawn_where_they_are_and_the_source_is_kept() -> None:
     assert changed.max(0).tolist() <= [160, 210]
     assert (drawn[80:120, 120:180] == 200).all()  # inside the box nothing is painted over
     assert (source.array == 200).all()
+
+
+def test_examples_come_from_the_samples_or_say_what_is_wrong(tmp_path: Path) -> None:
+    assert all(len(example.options) != 1 and example.question for example in search_examples())
+    assert search_examples(tmp_path) == ()
+    record = tmp_path / "a.json"
+    record.write_text(json.dumps({"image": "a.jpg", "questions": [{"question": "What?", "options": ["x", "y"]}]}))
+    with pytest.raises(DataError, match=r"a\.jpg is missing"):
+        search_examples(tmp_path)
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    assert search_examples(tmp_path) == (Example(tmp_path / "a.jpg", "What?", ("x", "y")),)
+    record.write_text('{"questions": []}')
+    with pytest.raises(DataError, match="expected a sample"):
+        search_examples(tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [{"port": 0}, {"max_queue": 0}, {"max_upload_mb": 0}, {"deadline_s": float("nan")}])

@@ -100,6 +100,8 @@ def choose_example(page: Any) -> None:
 
 def test_example_streams_stages_answer_boxes_and_ledger(page: Any) -> None:
     choose_example(page)
+    page.click("#search-settings button")
+    page.fill("#search-options textarea", "")  # a free answer, which is streamed
     page.evaluate(RECORDER)
     page.click("#search-ask")
     page.wait_for_selector('#search-stages [data-phase="done"]')
