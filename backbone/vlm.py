@@ -121,6 +121,10 @@ class VLM(ABC):
         """A new prefix that continues ``prefix``; the old one stays usable."""
         raise UnsupportedError(f"{self.name}: this engine keeps no prefixes; load local weights for extend()")
 
+    def forget(self) -> None:
+        """Empty the prefix cache, so that the next call costs what it would alone; engines without one keep nothing."""
+        return
+
     def encoded_size(self, width: int, height: int) -> tuple[int, int]:
         """``(width, height)`` an image of this size is resized to before it is cut into patches."""
         return self.pixels.resize(width, height)
@@ -134,6 +138,8 @@ class VLM(ABC):
         """A box of a ``width`` x ``height`` image in the numbers this family writes."""
         return self.boxes.encode(box, (width, height), self.encoded_size(width, height))
 
-    def numbers_to_box(self, numbers: Sequence[float], width: int, height: int, label: str = "", score: float = 1.0) -> Box:
+    def numbers_to_box(
+        self, numbers: Sequence[float], width: int, height: int, label: str = "", score: float = 1.0
+    ) -> Box:
         """The family's four numbers, written for an image shown at ``width`` x ``height``, as a box of that image."""
         return self.boxes.decode(numbers, (width, height), self.encoded_size(width, height), label, score)
