@@ -79,7 +79,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Ask every item and return the report, which is also written to ``output / "report.json"``.
 
-    Each item's sampling seed depends on ``seed`` and its id alone. ``limit`` takes the first items. ``resume``
+    Each item's sampling seed depends on ``seed`` and its id alone. Each item starts with an empty prefix cache, so that
+    its cost is that of the question asked alone, whatever ran before. ``limit`` takes the first items. ``resume``
     continues ``output / "items.jsonl"``: scored items of the same settings are kept, failed ones asked again.
     ``oracle`` feeds true boxes to stage 2. ``model_version`` names the weights where the model's name does not (for
     example a checkpoint's hash), so that results of other weights are never continued.
@@ -132,6 +133,7 @@ def _ask(searcher: Searcher, item: Item, seed: int, oracle: Oracle | None) -> di
         image = item.load()
         size = list(image.size)
         own_seed = item_seed(seed, item.id)
+        searcher.vlm.forget()
         if oracle is not None:
             answer = oracle.answer(searcher, item, image, own_seed)
         else:

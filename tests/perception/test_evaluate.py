@@ -178,6 +178,18 @@ def test_seeds_belong_to_items(tmp_path: Path) -> None:
     assert item_seed(0, "x") != item_seed(1, "x")
 
 
+def test_every_item_starts_with_an_empty_prefix_cache(tmp_path: Path) -> None:
+    events: list[str] = []
+
+    class Cached(ScriptedVLM):
+        def forget(self) -> None:
+            events.append("forget")
+
+    vlm = Cached(replies=[LOOK, "A", LOOK, "B"], on_call=lambda call: events.append(call.options["stage"]))
+    run(tmp_path, vlm, bench(2))
+    assert events == ["forget", "searching", "answering"] * 2
+
+
 def test_oracle_shows_the_true_boxes_without_searching(tmp_path: Path) -> None:
     vlm = ScriptedVLM(replies=["A", "B"])
     report = run(tmp_path, vlm, bench(2), oracle=Oracle())
