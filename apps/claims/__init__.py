@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from apps.claims.answering import easy_vqa
 from apps.claims.claim import Claim
 from apps.claims.costs import cold_start, memory_8192, shared_samples
 from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_help
@@ -11,6 +12,7 @@ from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_
 CLAIMS: dict[str, Claim] = {
     claim.name: claim
     for claim in (
+        Claim("easy-vqa", "nano answers the test split of easy-VQA", ">= 0.95 over all questions", easy_vqa),
         Claim(
             "native-256",
             "searching in 256 px beats one pass over 256 px, same weights",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from apps import claims, cli
 from apps.claims import searching
+from apps.claims.answering import easy_vqa as easy_vqa_claim
 from apps.claims.claim import Claim, Finding, Workbench, circumstances
 from apps.claims.costs import shared_samples
 from apps.commands.common import ModelOptions
-from backbone.vlm import VLM
+from backbone.contracts import Stage
+from backbone.vlm import VLM, Generation
 from tests.apps.fakes import ScriptedVLM
+
+GENERATION = Generation(("",), ((1,),), ((0.0,),), (True,), Stage("generate"))
 
 
 def compared(difference: float, ratio: float | None = 0.5) -> dict[str, Any]:
@@ -78,6 +84,29 @@ def test_the_time_of_samples_is_measured_and_can_fail() -> None:
     finding = shared_samples(bench)
     assert not finding.holds
     assert len(finding.numbers["seconds"]["8"]) == 5
+
+
+@pytest.mark.parametrize(("answer", "holds"), [("yes", False), (None, True)])
+def test_easy_vqa_is_scored_over_every_question(
+    answer: str | None, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backbone.curriculum import easy_vqa
+
+    asked = tuple(easy_vqa.EasyQuestion(f"{i}?", "yes" if i % 2 else "circle", i) for i in range(130))
+    monkeypatch.setattr(easy_vqa, "questions", lambda split: asked if split == "test" else ())
+    monkeypatch.setattr(easy_vqa, "picture", lambda split, number: np.zeros((8, 8, 3), np.uint8))
+    truth = {question.question: question.answer for question in asked}
+
+    class Batching(ScriptedVLM):
+        def generate_batch(self, prompts: Any, **_: Any) -> Any:
+            said = [part["text"] for (message,) in prompts for part in message["content"] if part["type"] == "text"]
+            return [replace(GENERATION, texts=((answer or truth[text]).capitalize(),)) for text in said]
+
+    bench = Workbench(ModelOptions(), Path("runs"), 2)
+    bench.__dict__["vlm"] = Batching(step_s=0.0)
+    finding = easy_vqa_claim(bench)
+    assert finding.holds is holds
+    assert (finding.numbers["n"], finding.numbers["estimate"]) == (130, 1.0 if holds else 0.5)
 
 
 def test_runs_are_continued(tmp_path: Path) -> None:
