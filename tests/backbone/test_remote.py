@@ -153,6 +153,8 @@ def test_choices_are_matched_where_it_cannot():
             assert got.texts == (choice,)
             assert bool(got.log_probs[0]) == (reply == choice)
         assert not {"structured_outputs", "regex", "top_k"} & set(server.requests[-1])
+        server.reply = "A: red"
+        assert vlm.generate(ask(), choices=["A", "A: red"]).texts == ("A: red",)
         for reply in ("A dog", "Bob", "", "b"):
             server.reply = reply
             with pytest.raises(RemoteError, match="none of the choices"):
