@@ -26,6 +26,20 @@ def shapes(rng: Generator, size: tuple[int, int]) -> Sample:
     return Sample(scene.image, question_set(rng, scene, QUESTIONS_PER_IMAGE), scene.things)
 
 
+@source("crowded", weight=0.0)
+def crowded(rng: Generator, size: tuple[int, int]) -> Sample:
+    """As many shapes as there is room for: the most to learn per pixel while the vision tower warms up."""
+    count = int(rng.integers(4, 12))
+    scene = random_scene(rng, size, count, side=(0.12, 0.42), photos=training_photos(), symbol_chance=0.35)
+    return Sample(scene.image, (listing_all(scene),), scene.things)
+
+
+def listing_all(scene: Scene) -> Conversation:
+    """All names in reading order."""
+    ordered = sorted(scene.things, key=lambda t: (t.box[1], t.box[0]))
+    return ask(scene.image, "What is in the image?", ", ".join(t.name for t in ordered))
+
+
 def shape_scene(rng: Generator, size: tuple[int, int], count: int) -> Scene:
     """A scene whose things are mostly of one scale: large ones when they are few, sometimes all small."""
     low, high = (0.1, 0.36) if rng.random() < 0.75 else (0.04, 0.14)
@@ -171,8 +185,7 @@ def listing(rng: Generator, scene: Scene) -> Conversation | None:
     """All names in reading order, when they are few."""
     if len(scene.things) > 4:
         return None
-    ordered = sorted(scene.things, key=lambda t: (t.box[1], t.box[0]))
-    return ask(scene.image, "What is in the image?", ", ".join(t.name for t in ordered))
+    return listing_all(scene)
 
 
 OTHERS: tuple[Question, ...] = (

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
+from backbone.checkpoints import list_checkpoints, load_weights
 from backbone.curriculum import easy_vqa, shapes, text  # noqa: F401 - importing registers the sources
 from backbone.curriculum.sample import get_source, sources
 from backbone.errors import ConfigError
@@ -37,7 +36,7 @@ class NanoTrainingConfig:
     loop: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(steps=20_000, learning_rate=1.5e-3, precision="fp32")
     )
-    start: Path | None = None  # weights (safetensors of an earlier run) to begin from
+    start: Path | None = None  # an earlier run whose newest weights to begin from
     frozen_tower: bool = False
     measure_every: int = 500
     measure_items: int = 96
@@ -72,14 +71,12 @@ def train_nano(config: NanoTrainingConfig) -> TrainingResult:
     return result
 
 
-def load_start(training: NanoTraining, path: Path) -> None:
-    """Begin from earlier weights; every tensor must be there and fit."""
-    state = load_file(path)
-    missing, unexpected = training.load_state_dict(state, strict=False)
-    missing = [name for name in missing if name != "model.lm_head.weight"]  # tied to the embedding
-    if missing or unexpected:
-        raise ConfigError(f"{path} does not fit nano: missing {missing[:5]}, unexpected {unexpected[:5]}")
-    training.model.tie_weights()
+def load_start(training: NanoTraining, run: Path) -> None:
+    """Begin from the newest checkpoint of an earlier run; every tensor must be there and fit."""
+    found = list_checkpoints(run / "checkpoints")
+    if not found:
+        raise ConfigError(f"{run} holds no checkpoint to start from; train first, or give another run")
+    load_weights(training, found[-1])
 
 
 def batch_maker(config: NanoTrainingConfig, encoder: Encoder) -> Callable[[int], Batch]:
@@ -106,13 +103,3 @@ def mixture(curriculum: CurriculumConfig) -> tuple[list[str], Sequence[float]]:
     if total <= 0:
         raise ConfigError(f"the curriculum draws from nothing: weights {weights}")
     return names, [weights[n] / total for n in names]
-
-
-def latest_weights(run: Path) -> Path:
-    """The newest checkpoint's weights of a run."""
-    from backbone.checkpoints import WEIGHTS, list_checkpoints
-
-    found: list[Any] = list_checkpoints(run / "checkpoints")
-    if not found:
-        raise ConfigError(f"{run} holds no checkpoint; train first")
-    return Path(found[-1]) / WEIGHTS
