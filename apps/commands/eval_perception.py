@@ -35,7 +35,7 @@ class Command(SearchOptions, ModelOptions):
     def run(self, output: Output) -> int:
         """Evaluate and print the report; exit code 1 if any item failed."""
         config = self.config(self.model)
-        from backbone.errors import ConfigError
+        from backbone.errors import CancelledError, ConfigError
         from perception.benchmarks import load_benchmark
         from perception.evaluate import evaluate
         from perception.oracle import Oracle
@@ -45,17 +45,22 @@ class Command(SearchOptions, ModelOptions):
         benchmark = load_benchmark(self.bench, self.path, self.limit, self.split, self.seed)
         vlm = self.load()
         config = self.attach(vlm, config)
-        report = evaluate(
-            vlm,
-            benchmark,
-            config,
-            self._folder(),
-            seed=self.seed,
-            resume=self.resume,
-            oracle=Oracle(self.overlap) if self.oracle else None,
-            model_version=weights_version(self.model) + self.adapters_version(),
-            progress=not output.as_json,
-        )
+        try:
+            report = evaluate(
+                vlm,
+                benchmark,
+                config,
+                self._folder(),
+                seed=self.seed,
+                resume=self.resume,
+                oracle=Oracle(self.overlap) if self.oracle else None,
+                model_version=weights_version(self.model) + self.adapters_version(),
+                progress=not output.as_json,
+            )
+        except KeyboardInterrupt as stop:
+            raise CancelledError(
+                f"what was done is kept; the same command with --resume goes on in {self._folder()}"
+            ) from stop
         if not output.as_json:
             output.console.print(report_table(report))
             for reason in report["skipped"]:

@@ -193,6 +193,18 @@ def test_an_evaluation_with_failed_items_is_code_1(
     assert cli.main(line) == cli.FAILED
 
 
+def test_an_interrupted_evaluation_says_how_to_go_on(
+    tmp_path: Path, scripted: ScriptedVLM, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scripted, "generate", interrupted)
+    line = ["eval", "perception", "ministar", "--limit", "1", "--output", str(tmp_path / "run")]
+    assert cli.main(line) == cli.INTERRUPTED
+    assert "--resume goes on in" in capsys.readouterr().err
+
+
 def test_mini_star_is_written_as_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["data", "ministar", "--count", "2", "--sizes", "256", "--output", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["items"] == 2
