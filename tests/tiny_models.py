@@ -19,6 +19,7 @@ from transformers import (
     Qwen3VLProcessor,
     Qwen3VLVideoProcessor,
 )
+from transformers.initialization import no_init_weights
 
 from backbone.tokenizer import build_tokenizer
 
@@ -80,11 +81,24 @@ def write_model(
     """Random weights, config, tokenizer and processor in hub layout. Weights are large enough for clear preferences."""
     tokenizer = build_tokenizer(keep, family)
     torch.manual_seed(0)
-    model = AutoModelForImageTextToText.from_config(config_of(family, tokenizer, **sizes), dtype=dtype)
+    with no_init_weights():  # minutes at real sizes, and all is overwritten
+        model = AutoModelForImageTextToText.from_config(config_of(family, tokenizer, **sizes), dtype=dtype)
+    noise = torch.randn(1_000_003)  # repeated where longer; a prime, so that rows of a matrix differ
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
-                parameter.normal_(0, min(0.15, 1.2 / parameter.shape[-1] ** 0.5))
+                scale = min(0.15, 1.2 / parameter.shape[-1] ** 0.5)
+                parameter.copy_(
+                    (noise.roll(-parameter.shape[0]) * scale)
+                    .to(dtype)
+                    .repeat(-(-parameter.numel() // len(noise)))[: parameter.numel()]
+                    .view_as(parameter)
+                )
+            else:
+                parameter.fill_(0.0)
+        for name, parameter in model.named_parameters():
+            if "norm" in name and name.endswith("weight"):
+                parameter.fill_(1.0)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
     model.save_pretrained(directory)
     processor_of(family, tokenizer).save_pretrained(directory)
