@@ -60,9 +60,9 @@ def test_exif_orientation_is_applied_once_as_pillow_does(orientation: int) -> No
 
 def test_transparency_goes_on_white() -> None:
     rgba = np.zeros((2, 2, 4), np.uint8)
-    rgba[0, 0], rgba[0, 1], rgba[1, 0], rgba[1, 1] = (9, 8, 7, 255), (0, 0, 0, 0), (0, 0, 0, 128), (255, 0, 100, 51)
+    rgba[0, 0], rgba[0, 1], rgba[1, 0], rgba[1, 1] = (9, 8, 7, 255), (0, 0, 0, 0), (0, 0, 0, 128), (255, 101, 100, 100)
     image = read_image(encoded(Pillow.fromarray(rgba), "PNG"))
-    assert image.array.tolist() == [[[9, 8, 7], [255, 255, 255]], [[127, 127, 127], [255, 204, 224]]]
+    assert image.array.tolist() == [[[9, 8, 7], [255, 255, 255]], [[127, 127, 127], [255, 195, 194]]]
     assert image.notes == ("transparent parts pasted on white",)
     rgba[:, :, 3] = 255
     assert read_image(encoded(Pillow.fromarray(rgba), "PNG")).notes == ()
@@ -196,6 +196,9 @@ def test_resized_weighs_every_pixel_equally() -> None:
     checker = np.indices((64, 64)).sum(0) % 2 * 255
     image = SourceImage.from_array(np.repeat(checker[:, :, None], 3, 2).astype(np.uint8))
     assert set(np.unique(image.resized(16))) <= {127, 128}  # no aliasing: each result is a mean of whole squares
+    corner = np.zeros((64, 64, 3), np.uint8)
+    corner[0, 0] = 255
+    assert SourceImage(corner).resized(16)[0, 0].tolist() == [16, 16, 16]  # 255 / 16
     assert image.resized(None) is image.array
     assert image.resized(64) is image.array
     assert image.resized(500) is image.array
