@@ -216,6 +216,7 @@ def test_crop_takes_original_pixels_exactly() -> None:
     image = SourceImage(COLOURS)
     part = image.crop(Box(5, 3, 25, 13), 20, 10)
     np.testing.assert_array_equal(part, COLOURS[3:13, 5:25])
+    np.testing.assert_array_equal(image.crop(Box(5.9, 3.1, 24.1, 12.9), 20, 10), part)  # rounded outwards
     part[:] = 0
     assert image.array[3:13, 5:25].any()  # a copy, not a view
     assert image.crop(Box(39.2, 23.5, 60, 50), 32, 16).shape == (16, 32, 3)  # clipped; enlarged
