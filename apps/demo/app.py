@@ -66,11 +66,3 @@ def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
         prevent_thread_lock=not block,
     )
     return str(address)
-
-
-def run(config: DemoConfig, model: VLM | str = "nano") -> None:
-    """Load the model unless it is loaded already, serve until interrupted."""
-    vlm = VLM.load(model) if isinstance(model, str) else model
-    demo = build_demo(vlm, config)
-    print(f"Fovea demo with {vlm.name}: http://{config.host}:{config.port} (Ctrl+C ends it)")  # noqa: T201
-    serve(demo, config, block=True)

@@ -104,7 +104,7 @@ CSS = """
 .fv-ledger :is(th, td) { padding: 5px 8px; text-align: right; border: 0 !important; white-space: nowrap;
   border-bottom: 1px solid var(--border-color-primary) !important; }
 .fv-ledger :is(thead, tbody, tfoot) th:first-child { text-align: left; }
-@media (max-width: 640px) { .fv-ledger table { font-size: .76rem; } .fv-ledger :is(th, td) { padding: 5px 4px; } }
+@media (max-width: 640px) { .fv-ledger table { font-size: .72rem; } .fv-ledger :is(th, td) { padding: 5px 2px; } }
 .fv-ledger thead th { font-weight: 500; color: var(--body-text-color-subdued); }
 .fv-ledger tbody th { font-weight: 400; }
 .fv-ledger tfoot :is(th, td) { font-weight: 650; border-bottom: 0 !important; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -17,6 +18,7 @@ from PIL import Image as PillowModule
 
 pytest.importorskip("gradio", reason="the demo needs the extra 'demo'")
 
+import gradio as gr
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from gradio_client.utils import QueueError
@@ -26,10 +28,15 @@ from apps.demo.config import DemoConfig
 from apps.demo.drawing import draw_boxes
 from apps.demo.examples import Example, search_examples
 from apps.demo.jobs import DeadlineError, Done, Jobs
+from apps.demo.picture_input import PictureInput
 from apps.demo.search_view import answer_html, message_html, notes_html, regions_html
+from assets import NANO, SAMPLES
 from backbone.contracts import Box, Ledger, Stage
 from backbone.errors import CancelledError, ConfigError, DataError
-from backbone.images import SourceImage
+from backbone.images import SourceImage, read_image
+from backbone.vlm import VLM
+from perception.config import PerceptionConfig
+from perception.pipeline import Searcher
 from tests.apps.conftest import LIMIT_BYTES, wait_until
 from tests.apps.fakes import ANSWER, ScriptedVLM
 
@@ -205,6 +212,12 @@ def test_only_uploads_are_read(demo_address: str, demo_model: ScriptedVLM, secre
     assert demo_model.calls == calls
 
 
+@pytest.mark.parametrize("address", ["http://example.org/a.png", "HTTPS://example.org/a.png", "//example.org/a.png"])
+def test_addresses_are_refused_before_anything_is_fetched(address: str) -> None:
+    with pytest.raises(gr.Error, match="not fetched"):
+        asyncio.run(PictureInput(type="filepath").async_move_resource_to_block_cache(address))
+
+
 def test_a_plain_upload_by_hand_is_read(demo_address: str, secret: Path) -> None:
     uploaded = httpx.post(f"{demo_address}/gradio_api/upload", files={"files": secret.read_bytes()}).json()[0]
     data = [{"path": uploaded, "meta": {"_type": "gradio.FileData"}}, "What?", "", "SPARC", "256", 1]
@@ -347,3 +360,14 @@ def test_examples_come_from_the_samples_or_say_what_is_wrong(tmp_path: Path) -> 
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         DemoConfig(**wrong)
+
+
+@pytest.mark.skipif(not NANO.exists(), reason="nano's weights are not in assets/nano yet")
+def test_nano_answers_the_examples() -> None:
+    """As the page asks by default: SPARC, regime 256, one sample."""
+    searcher = Searcher(VLM.load("nano"), PerceptionConfig.preset("nano"))
+    truth = {q["question"]: q["answer"] for f in SAMPLES.glob("*.json") for q in json.loads(f.read_text())["questions"]}
+    examples = search_examples()
+    answers = [searcher.ask(read_image(e.picture), e.question, e.options) for e in examples]
+    given = [e.options[a.choice] for e, a in zip(examples, answers, strict=True) if a.choice is not None]
+    assert given == [truth[e.question] for e in examples]
