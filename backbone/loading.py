@@ -167,12 +167,12 @@ def _quiet(local: bool) -> Iterator[None]:
 
     shown = logging.is_progress_bar_enabled()
     if local:
-        logging.disable_progress_bar()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _check_tokens(name: str, model: Any, processor: Any) -> None:
