@@ -27,12 +27,12 @@ _TRAINING = (
     ("sklearn", "datasets/images/flower.jpg"),
     ("matplotlib", "mpl-data/sample_data/grace_hopper.jpg"),
 )
-LONGEST = 1024
+LONGEST = 640
 
 
 @functools.lru_cache(maxsize=1)
 def training_photos() -> tuple[Image, ...]:
-    """Training photographs found on this machine, longest side at most 1024 px; empty when no package is installed."""
+    """Training photographs found on this machine, longest side at most 640 px; empty when no package is installed."""
     return tuple(_read(path) for path in _found(_TRAINING))
 
 

@@ -218,13 +218,16 @@ def _place(
     for attempt in range(30):
         half = short * rng.uniform(*side) / 2
         turn = rng.uniform(-0.25, 0.25) if shape not in ("square", "diamond") else 0.0
-        centre = (rng.uniform(half, width - half), rng.uniform(half, height - half))
-        points = outline(shape, centre, half * 0.98, turn)
+        x, y = rng.uniform(half, width - half), rng.uniform(half, height - half)
+        core = (x - 0.5 * half, y - 0.5 * half, x + 0.5 * half, y + 0.5 * half)  # cheap test before the exact one
+        if any(not _apart(core, other.box, 0.0) for other in placed):
+            continue
+        points = outline(shape, (x, y), half * 0.98, turn)
         box = (*points.min(0).tolist(), *points.max(0).tolist())
         inside = box[0] >= 0 and box[1] >= 0 and box[2] <= width and box[3] <= height
-        free = all(_apart(box, other.box, 0.02 * short) for other in placed)
-        stands_out = _contrast(image, box, colour) > 60 or attempt > 20
-        if inside and free and stands_out:
+        if not inside or any(not _apart(box, other.box, 0.02 * short) for other in placed):
+            continue
+        if attempt > 20 or _contrast(image, box, colour) > 60:
             return Thing(colour, shape, box), points  # type: ignore[arg-type]
     return None if placed else _place(rng, np.zeros_like(image), colour, shape, (side[0], side[0]), ())
 
@@ -239,7 +242,7 @@ def _contrast(image: Image, box: Sequence[float], colour: str) -> float:
     part = image[max(0, y0) : y1 + 1, max(0, x0) : x1 + 1]
     if part.size == 0:
         return 0.0
-    return float(np.linalg.norm(part.reshape(-1, 3).mean(0) - np.array(COLOURS[colour])))
+    return math.dist(cv2.mean(part)[:3], COLOURS[colour])
 
 
 def _pick(rng: Generator, options: Sequence[str]) -> str:

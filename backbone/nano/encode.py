@@ -304,15 +304,23 @@ def _picture_positions(grid: tuple[int, int], start: int) -> Ints:
 
 
 def _shared_length(row: Sequence[Encoded]) -> int:
-    """Tokens up to the end of the first picture (its closing token included), equal in all conversations."""
+    """Tokens all conversations begin with: the first picture and equal text after it, short of any answer."""
     first = row[0]
-    length = int(np.flatnonzero(first.visual)[0]) + int(_first_span(first.visual)) + 1
-    if any(not np.array_equal(e.ids[:length], first.ids[:length]) for e in row):
+    picture = int(np.flatnonzero(first.visual)[0])
+    inside = np.flatnonzero(~first.visual[picture:])
+    least = picture + (int(inside[0]) if len(inside) else len(first.visual) - picture) + 1  # its closing token too
+    most = min(_private_from(e, least) for e in row)
+    length = most
+    for e in row[1:]:
+        differs = np.flatnonzero(e.ids[:length] != first.ids[:length])
+        length = int(differs[0]) if len(differs) else length
+    if length < least:
         raise DataError("conversations of one sample differ before the end of their shared picture")
     return length
 
 
-def _first_span(visual: NDArray[np.bool_]) -> int:
-    inside = visual[np.flatnonzero(visual)[0] :]
-    stops = np.flatnonzero(~inside)
-    return int(stops[0]) if len(stops) else len(inside)
+def _private_from(e: Encoded, least: int) -> int:
+    """The first token that cannot be shared: one that predicts an answer, or that begins another picture."""
+    answer = int(np.flatnonzero(e.target)[0]) - 1
+    later = np.flatnonzero(e.visual[least:])
+    return min(answer, least + int(later[0]) if len(later) else answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -40,6 +41,12 @@ class DenseHead(nn.Module):
         return torch.split(self.linear(features), list(self.sizes), dim=-1)
 
 
+def linear_patches(embed: Any, patches: Tensor) -> Tensor:
+    """The patch embedding as the matrix product it is: its convolution's backward pass is slow on a CPU."""
+    weight = embed.proj.weight
+    return functional.linear(patches.to(weight.dtype), weight.flatten(1), embed.proj.bias)
+
+
 class NanoTraining(nn.Module):
     """The model with its training-only head; calling it gives the loss of a batch and its parts."""
 
@@ -50,6 +57,8 @@ class NanoTraining(nn.Module):
         self.config = config
         self.guidance = guidance
         self.dense = DenseHead(config.text_width)
+        embed = model.model.visual.patch_embed
+        embed.forward = functools.partial(linear_patches, embed)
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one batch: answer + dense + attention, weighted by the guidance config."""

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from backbone.checkpoints import list_checkpoints, load_weights
-from backbone.curriculum import easy_vqa, shapes, text  # noqa: F401 - importing registers the sources
+from backbone.curriculum import easy_vqa, shapes, text, written  # noqa: F401 - importing registers the sources
 from backbone.curriculum.sample import get_source, sources
 from backbone.errors import ConfigError
 from backbone.nano.build import build_model, save_nano
