@@ -117,7 +117,8 @@ class _Run:
         self.model, self.config, self.evaluate, self.evaluate_every = model, config, evaluate, evaluate_every
         self.root = output / "checkpoints"
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)  # a loss need not touch every parameter
-        self.accelerator = Accelerator(mixed_precision="no", kwargs_handlers=[unused])  # autocast is set per run
+        no_gpu = not torch.cuda.is_available()  # said outright: else torchrun on a CPU gives separate runs
+        self.accelerator = Accelerator(cpu=no_gpu, mixed_precision="no", kwargs_handlers=[unused])  # autocast per run
         if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
             raise UnsupportedError(
                 f"{self.accelerator.distributed_type} shards parameters; launch data-parallel instead"

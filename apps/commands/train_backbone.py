@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 from rich.markup import escape
 
+import perception.curriculum  # noqa: F401 - importing registers its sources
 from apps.output import Output
 from backbone.nano.train import NanoTrainingConfig, train_nano
 

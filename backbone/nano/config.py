@@ -61,10 +61,27 @@ class Guidance:
 
 @dataclass(frozen=True)
 class CurriculumConfig:
-    """What nano sees: sample sources with their weights (None: the registry's own) and picture sizes in pixels."""
+    """What nano sees in a stage: sample sources with their weights, and picture sizes (width, height) in pixels."""
 
-    weights: tuple[tuple[str, float], ...] | None = None
-    sizes: tuple[tuple[int, int], ...] = ((256, 256), (256, 192), (192, 256), (224, 224), (320, 256), (256, 320))
+    weights: tuple[tuple[str, float], ...] = (("shapes", 1.0),)
+    sizes: tuple[tuple[int, int], ...] = ((256, 256), (256, 192), (192, 256), (224, 224))
     images_per_step: int = 4
     tokens_per_picture: int = 330  # conversations beyond this are left out, so that rows are about equally long
     guidance: Guidance = field(default_factory=Guidance)
+
+    def __post_init__(self) -> None:
+        if not self.weights or min(w for _, w in self.weights) < 0 or sum(w for _, w in self.weights) <= 0:
+            raise ConfigError(f"the curriculum draws from nothing: weights {self.weights}")
+        if not self.sizes or self.images_per_step < 1 or self.tokens_per_picture < 1:
+            raise ConfigError(f"a curriculum needs sizes, images_per_step >= 1 and tokens_per_picture >= 1: {self}")
+
+
+@dataclass(frozen=True)
+class StageConfig:
+    """One stage of nano's training."""
+
+    name: str
+    steps: int = 1000
+    learning_rate: float = 1e-3
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    frozen_tower: bool = False

@@ -52,7 +52,7 @@ class Batch:
     grids: Tensor  # (N, 3)
     first_pictures: Tensor  # (B,) index in grids of each row's shared picture
     focus_at: Tensor  # (3, n) row, lane, place in the lane of tokens whose successor depends on a region
-    focus_cells: Tensor  # (n, P) bool: visual tokens of that region
+    focus_cells: Tensor  # (n, P) bool: the visual token under that region's centre
     samples: tuple[Sample, ...]
 
 
@@ -202,7 +202,7 @@ class _Rows:
                 self.images += e.images[1:]
                 for token, region in e.focus:
                     cells = np.zeros(self.prefix, bool)
-                    cells[cells_at[region_cells(region, grid, factor)]] = True
+                    cells[cells_at[central_cell(region, grid, factor)]] = True
                     self.focus.append(((b, lane, place + token - prefix - 1), cells))  # the token before predicts
                 place += size
 
@@ -260,17 +260,11 @@ def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
     return lanes
 
 
-def region_cells(region: Region, grid: tuple[int, int], factor: int) -> Ints:
-    """Indices of the visual tokens a region covers noticeably: at least the one under its centre."""
+def central_cell(region: Region, grid: tuple[int, int], factor: int) -> int:
+    """Index of the visual token under a region's centre."""
     rows, columns = grid
-    x0, y0, x1, y1 = (v / factor for v in region)
-    xs, ys = np.arange(columns), np.arange(rows)
-    w = np.clip(np.minimum(x1, xs + 1) - np.maximum(x0, xs), 0, None)
-    h = np.clip(np.minimum(y1, ys + 1) - np.maximum(y0, ys), 0, None)
-    share = h[:, None] * w[None]
-    enough = share >= 0.3 * min(1.0, (x1 - x0) * (y1 - y0))
-    enough[min(rows - 1, int((y0 + y1) / 2)), min(columns - 1, int((x0 + x1) / 2))] = True
-    return np.flatnonzero(enough.ravel())
+    row = min(rows - 1, int((region[1] + region[3]) / 2 / factor))
+    return row * columns + min(columns - 1, int((region[0] + region[2]) / 2 / factor))
 
 
 def render(

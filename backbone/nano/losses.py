@@ -18,7 +18,7 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import repeat_kv
 from backbone.curriculum.sample import Sample
 from backbone.curriculum.scenes import COLOURS, SHAPES, SYMBOLS
 from backbone.nano.config import Guidance, NanoConfig
-from backbone.nano.encode import IGNORE, Batch
+from backbone.nano.encode import IGNORE, Batch, central_cell
 
 _COLOUR = {name: i + 1 for i, name in enumerate(COLOURS)}  # 0: nothing here
 _SHAPE = {name: i + 1 for i, name in enumerate(SHAPES)}
@@ -126,29 +126,33 @@ def _class_loss(logits: Tensor, classes: Tensor) -> Tensor:
     """Cross entropy in which empty cells, which are most, count a fifth."""
     weight = torch.ones(logits.shape[1])
     weight[0] = 0.2
-    return functional.cross_entropy(logits.float(), classes, weight)
+    return functional.cross_entropy(logits.float(), classes, weight, ignore_index=IGNORE)
 
 
 def dense_targets(sample: Sample, config: NanoConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Per visual token: colour, shape, symbol class (IGNORE where unreadable) and box (0 to 1) of its main thing."""
+    """Per visual token: colour, shape and symbol class and box (0 to 1) of the thing whose centre lies in it.
+
+    Classes are 0 where nothing is, and IGNORE where only a thing's edge reaches; the symbol also where it is too small.
+    """
     height, width = sample.image.shape[:2]
     factor = config.factor
     rows, columns = height // factor, width // factor
     n = rows * columns
     colour, shape, symbol = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, IGNORE, np.int64)
-    box, best = np.zeros((n, 4), np.float32), np.zeros(n, np.float32)
-    xs, ys = np.arange(columns) * factor, np.arange(rows) * factor
-    for thing in sample.things or ():
+    box = np.zeros((n, 4), np.float32)
+    things = sample.things or ()
+    for thing in things:
+        x0, y0, x1, y1 = (v / factor for v in thing.box)
+        touched = np.zeros((rows, columns), bool)
+        touched[int(y0) : int(np.ceil(y1)), int(x0) : int(np.ceil(x1))] = True
+        colour[touched.ravel()] = shape[touched.ravel()] = IGNORE
+    for thing in sorted(things, key=lambda t: t.area):  # of two centres in one cell the larger thing counts
         x0, y0, x1, y1 = thing.box
-        w = np.clip(np.minimum(x1, xs + factor) - np.maximum(x0, xs), 0, None)
-        h = np.clip(np.minimum(y1, ys + factor) - np.maximum(y0, ys), 0, None)
-        share = (h[:, None] * w[None]).ravel() / min(factor**2, thing.area)
-        mine = (share > 0.25) & (share > best)
-        best = np.where(mine, share, best)
-        colour[mine], shape[mine] = _COLOUR[thing.colour], _SHAPE[thing.shape]
-        box[mine] = np.array([x0 / width, y0 / height, x1 / width, y1 / height], np.float32)
+        cell = central_cell(thing.box, (rows, columns), factor)
+        colour[cell], shape[cell] = _COLOUR[thing.colour], _SHAPE[thing.shape]
+        box[cell] = np.array([x0 / width, y0 / height, x1 / width, y1 / height], np.float32)
         if min(x1 - x0, y1 - y0) >= READABLE:
-            symbol[mine] = _SYMBOL.get(thing.symbol, 0)
+            symbol[cell] = _SYMBOL.get(thing.symbol, 0)
     return colour, shape, symbol, box
 
 

@@ -10,7 +10,7 @@ from backbone.curriculum.shapes import shapes
 from backbone.errors import DataError
 from backbone.nano.build import build_model, build_processor
 from backbone.nano.config import VOCABULARY, Guidance, NanoConfig
-from backbone.nano.encode import IGNORE, Encoder, region_cells, render
+from backbone.nano.encode import IGNORE, Encoder, central_cell, render
 from backbone.nano.losses import NanoTraining, dense_targets
 from backbone.tokenizer import build_tokenizer
 
@@ -127,17 +127,18 @@ def test_focus_marks_the_numbers_of_a_box(encoder, tokenizer):
     assert int(torch.nonzero(cells)[0]) - picture_start == 2 * 8 + 2  # row 2, column 2 of an 8 x 8 grid
 
 
-def test_region_cells_cover_large_regions_and_never_miss_small_ones():
-    assert region_cells((0, 0, 64, 32), (4, 4), 32).tolist() == [0, 1]
-    assert region_cells((31, 31, 33, 33), (4, 4), 32).tolist() == [5]
-    assert region_cells((0, 0, 128, 128), (4, 4), 32).tolist() == list(range(16))
+def test_central_cell_is_the_token_under_the_centre():
+    assert central_cell((0, 0, 64, 32), (4, 4), 32) == 1
+    assert central_cell((31, 31, 34, 34), (4, 4), 32) == 5
+    assert central_cell((120, 120, 140, 140), (4, 4), 32) == 15  # clipped to the picture
 
 
-def test_dense_targets_name_the_thing_of_each_cell():
+def test_dense_targets_name_the_thing_at_its_centre_only():
     sample = shapes(np.random.default_rng(0), (256, 256))
     colour, shape, _, box = dense_targets(sample, CONFIG)
     assert colour.shape == (64,)
     assert ((colour > 0) == (shape > 0)).all()
+    assert 0 < (colour > 0).sum() <= len(sample.things)
     biggest = max(sample.things, key=lambda t: t.area)
     cell = int(biggest.centre[1] // 32) * 8 + int(biggest.centre[0] // 32)
     assert np.allclose(box[cell] * 256, biggest.box, atol=1e-2)
