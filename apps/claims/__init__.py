@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from apps.claims.answering import easy_vqa
+from apps.claims.answering import abilities, easy_vqa, grounding
 from apps.claims.claim import Claim
 from apps.claims.costs import cold_start, memory_8192, shared_samples
 from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_help
@@ -12,6 +12,8 @@ from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_
 CLAIMS: dict[str, Claim] = {
     claim.name: claim
     for claim in (
+        Claim("grounding", "nano locates things in scenes of up to eight", "mean IoU >= 0.7", grounding),
+        Claim("abilities", "nano names, counts, compares and reads", ">= 0.8 exact answers of each kind", abilities),
         Claim("easy-vqa", "nano answers the test split of easy-VQA", ">= 0.95 over all questions", easy_vqa),
         Claim(
             "native-256",

@@ -78,7 +78,7 @@ def build_model(config: NanoConfig, seed: int = 0, attention: str = "eager") -> 
 
 @torch.no_grad()
 def _start_positions(weight: Tensor, side: int, scale: float = 0.3) -> None:
-    """Learned positions (side^2, width) begin as sines and cosines of row and column: absolute place is there at once."""
+    """Learned positions (side^2, width) begin as sines and cosines of row and column: place is there at once."""
     quarter = weight.shape[1] // 4
     rates = torch.pi * 2.0 ** torch.linspace(-1, 3, quarter)  # half a period over the picture up to four
     place = (torch.arange(side) + 0.5) / side

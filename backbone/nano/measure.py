@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from backbone.contracts import Image
-from backbone.curriculum import easy_vqa, shapes, text
+from backbone.curriculum import shapes, text
 from backbone.curriculum.sample import Message
 from backbone.curriculum.scenes import Scene
 from backbone.nano.build import build_processor
@@ -35,15 +34,29 @@ def engine(model: Any, config: NanoConfig) -> Any:
 
 
 def measure(model: Any, config: NanoConfig, items: int, seed: int = HELD_OUT_SEED) -> dict[str, float]:
-    """Accuracy or mean IoU per ability, each over ``items`` held-out questions."""
+    """Mean IoU of grounding and accuracy of every other ability, each over ``items`` held-out questions."""
     vlm = engine(model, config)
+    ious = grounding_ious(vlm, items, seed)
+    scores = {"iou": float(np.mean(ious)), "iou_over_half": float(np.mean([v > 0.5 for v in ious]))}
+    return scores | {name: float(np.mean(right)) for name, right in abilities(vlm, items, seed).items()}
+
+
+def grounding_ious(vlm: Any, items: int, seed: int = HELD_OUT_SEED) -> list[float]:
+    """IoU of one box each, scenes of up to eight things; an unreadable answer counts 0."""
     rng = np.random.default_rng(seed)
-    scores = {"iou": mean_iou(vlm, [grounding(rng) for _ in range(items)])}
-    scores["iou_over_half"] = scores["iou"][1]  # type: ignore[index]
-    scores["iou"] = scores["iou"][0]  # type: ignore[index]
-    for name, make in ABILITIES.items():
-        scores[name] = accuracy(vlm, [make(rng) for _ in range(items)])
-    scores["easy_vqa_train"] = accuracy(vlm, [_easy(rng) for _ in range(items)])
+    asked = [grounding(rng) for _ in range(items)]
+    pairs = zip(generate(vlm, asked), asked, strict=True)
+    return [box_iou(first_box(text), first_box(answer_of(c))) for text, c in pairs]
+
+
+def abilities(vlm: Any, items: int, seed: int = HELD_OUT_SEED) -> dict[str, list[bool]]:
+    """For every ability, whether each answer equals the target exactly."""
+    scores: dict[str, list[bool]] = {}
+    for index, (name, make) in enumerate(ABILITIES.items()):
+        rng = np.random.default_rng([seed, index])
+        asked = [make(rng) for _ in range(items)]
+        pairs = zip(generate(vlm, asked, 16), asked, strict=True)
+        scores[name] = [text.strip() == answer_of(c) for text, c in pairs]
     return scores
 
 
@@ -72,15 +85,15 @@ def _text(rng: Generator) -> Conversation:
                 return made
 
 
-def _easy(rng: Generator) -> Conversation:
-    return easy_vqa.easy_vqa(rng, SIZE).conversations[0]
-
-
 ABILITIES: dict[str, Callable[[Generator], Conversation]] = {
     "name": _of(shapes.name_at),
+    "colour": _of(shapes.colour_of),
+    "shape": _of(shapes.shape_of),
     "count": _of(shapes.count_group),
     "exists": _of(shapes.exists),
     "relation": _of(shapes.relation),
+    "larger": _of(shapes.larger),
+    "more": _of(shapes.more),
     "symbol": _of(shapes.symbol_on),
     "text": _text,
 }
@@ -98,21 +111,6 @@ def generate(vlm: Any, conversations: list[Conversation], limit: int = 64) -> li
         prompts = [c[:-1] for c in conversations[start : start + BATCH]]
         texts += [g.texts[0] for g in vlm.generate_batch(prompts, max_new_tokens=limit)]
     return texts
-
-
-def accuracy(vlm: Any, conversations: list[Conversation]) -> float:
-    """Share of answers that equal the target."""
-    texts = generate(vlm, conversations, 16)
-    return float(np.mean([t.strip() == answer_of(c) for t, c in zip(texts, conversations, strict=True)]))
-
-
-def mean_iou(vlm: Any, conversations: list[Conversation]) -> tuple[float, float]:
-    """Mean intersection over union of one box each, and the share above one half; an unreadable answer counts 0."""
-    texts = generate(vlm, conversations)
-    values = np.array(
-        [box_iou(first_box(t), first_box(answer_of(c))) for t, c in zip(texts, conversations, strict=True)]
-    )
-    return float(values.mean()), float((values > 0.5).mean())
 
 
 def first_box(text: str) -> tuple[float, float, float, float] | None:
@@ -134,9 +132,3 @@ def box_iou(a: tuple[float, ...] | None, b: tuple[float, ...] | None) -> float:
         return 0.0
     union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - w * h
     return float(w * h / union)
-
-
-def picture_of(conversation: Conversation) -> Image:
-    """The picture a conversation is about."""
-    image: Image = conversation[0]["content"][0]["image"]
-    return image
