@@ -25,7 +25,9 @@ class Pixels:
         if self.factor < 1 or self.minimum < 1 or self.maximum < self.minimum:
             raise ConfigError(f"pixel limits need factor >= 1 and 1 <= minimum <= maximum, got {self}")
         if self.maximum < self.factor**2:
-            raise ConfigError(f"maximum of {self.maximum} pixels is less than one visual token of {self.factor}^2 pixels")
+            raise ConfigError(
+                f"maximum of {self.maximum} pixels is less than one visual token of {self.factor}^2 pixels"
+            )
 
     def resize(self, width: int, height: int) -> tuple[int, int]:
         """``(width, height)`` as Qwen's ``smart_resize`` gives it: multiples of ``factor``, area within the limits.
@@ -35,7 +37,9 @@ class Pixels:
         if width < 1 or height < 1:
             raise DataError(f"cannot resize an image of {width} x {height} pixels")
         if max(width, height) / min(width, height) > MAX_ASPECT:
-            raise DataError(f"image of {width} x {height} is more than {MAX_ASPECT} times longer than wide; crop it first")
+            raise DataError(
+                f"image of {width} x {height}: one side is over {MAX_ASPECT} times the other; crop it first"
+            )
         # A side may round to 0 here; the area is then below any minimum, and the last branch enlarges it.
         w = round(width / self.factor) * self.factor
         h = round(height / self.factor) * self.factor

@@ -58,7 +58,7 @@ _OUTLINES: dict[str, FloatArray] = {
     "diamond": np.array([(0, -1), (0.75, 0), (0, 1), (-0.75, 0)], np.float32),
     "star": _regular(5, inner=0.45),
     "hexagon": _regular(6),
-    "cross": np.array(_CROSS, np.float32) / 3,
+    "cross": np.array(_CROSS, np.float32) / np.float32(3),
     "heart": _heart(),
     "arrow": np.array(_ARROW, np.float32),
 }
@@ -116,9 +116,7 @@ def draw_thing(image: Image, thing: Thing, points: FloatArray, rgb: Sequence[int
         cv2.polylines(image, [fixed], True, dark, max(1, round(math.sqrt(thing.area) / 40)), cv2.LINE_AA, 4)
     if thing.symbol:
         cx, cy = points.mean(0)
-        draw_symbol(
-            image, thing.symbol, (float(cx), float(cy)), 0.5 * min(np.ptp(points[:, 0]), np.ptp(points[:, 1])), rgb
-        )
+        draw_symbol(image, thing.symbol, (float(cx), float(cy)), 0.5 * float(np.ptp(points, axis=0).min()), rgb)
 
 
 def draw_symbol(image: Image, symbol: str, centre: tuple[float, float], height: float, ground: Sequence[int]) -> None:
@@ -228,7 +226,7 @@ def _place(
         if not inside or any(not _apart(box, other.box, 0.02 * short) for other in placed):
             continue
         if attempt > 20 or _contrast(image, box, colour) > 60:
-            return Thing(colour, shape, box), points  # type: ignore[arg-type]
+            return Thing(colour, shape, box), points
     return None if placed else _place(rng, np.zeros_like(image), colour, shape, (side[0], side[0]), ())
 
 

@@ -222,7 +222,8 @@ class _Rows:
 
 
 def _within(row: list[Encoded], prefix: int, budget: int) -> list[Encoded]:
-    total, kept = 0, []
+    total = 0
+    kept: list[Encoded] = []
     for e in row:
         total += len(e.ids) - prefix
         if kept and total > budget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -178,8 +178,8 @@ def shared_picture_attention(
     their products are not computed: at eight conversations that is a sixth of the work.
     Returns the output (B, L, H, D) and the lanes' weights (B, H, K, F, P + F).
     """
-    groups = module.num_key_value_groups
-    key, value = repeat_kv(key, groups), repeat_kv(value, groups)  # type: ignore[arg-type]
+    groups = int(module.num_key_value_groups)  # type: ignore[arg-type]
+    key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     b, lanes, lane, _ = attention_mask.shape
     prefix, h, d = query.shape[2] - lanes * lane, query.shape[1], query.shape[3]
     query = query * scaling
@@ -210,14 +210,14 @@ def attention_of(config: Any, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def watch_attention(layers: nn.ModuleList, heads: Sequence[tuple[int, int]], active: bool) -> Iterator[list[Tensor]]:
+def watch_attention(layers: Any, heads: Sequence[tuple[int, int]], active: bool) -> Iterator[list[Tensor]]:
     """Collect the lanes' attention weights (B, K, F, P + F) of some heads while a forward pass runs."""
     seen: list[Tensor] = []
     if not active:
         yield seen
         return
 
-    def hook(head: int):  # type: ignore[no-untyped-def]
+    def hook(head: int) -> Callable[[Any, Any, Any], None]:
         return lambda _module, _inputs, output: seen.append(output[1][:, head])
 
     handles = [layers[layer].self_attn.register_forward_hook(hook(head)) for layer, head in heads]
