@@ -1,4 +1,4 @@
-"""What nano is taught about searching: the very prompts of use, boxes that hold their badge, held-out things untouched."""
+"""What nano is taught about searching: the prompts of use, boxes that hold their badge, held-out things untouched."""
 
 import json
 
