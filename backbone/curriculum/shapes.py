@@ -15,6 +15,7 @@ from backbone.curriculum.scenes import COLOURS, SHAPES, SYMBOLS, Scene, Thing, r
 Conversation = tuple[Message, ...]
 Question = Callable[[Generator, Scene], Conversation | None]
 LETTERS = "ABCD"
+SMALLEST = 12  # pixels along the side of a thing
 READABLE = 24  # a symbol on a thing narrower than this many pixels is not asked for
 QUESTIONS_PER_IMAGE = 8
 
@@ -43,6 +44,7 @@ def listing_all(scene: Scene) -> Conversation:
 def shape_scene(rng: Generator, size: tuple[int, int], count: int) -> Scene:
     """A scene whose things are mostly of one scale: large ones when they are few, sometimes all small."""
     low, high = (0.1, 0.36) if rng.random() < 0.75 else (0.04, 0.14)
+    low = max(low, SMALLEST / min(size))
     high = min(high, 0.9 / np.sqrt(count))
     return random_scene(
         rng, size, count, side=(low, max(high, low + 0.02)), photos=training_photos(), symbol_chance=0.35

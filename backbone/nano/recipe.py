@@ -5,44 +5,54 @@ from __future__ import annotations
 from backbone.nano.config import CurriculumConfig, Guidance, StageConfig
 
 SMALL = ((128, 128), (160, 128), (128, 160))
-MIDDLE = ((160, 160), (192, 160), (160, 192), (192, 192))
 
 RECIPE = (
     StageConfig(
         "tower",  # crowded little scenes, dense supervision only: what is where, before any language
-        steps=4000,
+        steps=6000,
         curriculum=CurriculumConfig(
             weights=(("crowded", 1.0),),
             sizes=SMALL,
-            images_per_step=16,
+            images_per_step=32,
             tokens_per_picture=1,
             guidance=Guidance(answer=0.0, dense=1.0),
         ),
     ),
     StageConfig(
         "written",  # looking things up in scenes written out as text
-        steps=600,
+        steps=500,
         frozen_tower=True,
         curriculum=CurriculumConfig(weights=(("written", 1.0),), guidance=Guidance(dense=0.0, attention=0.0)),
     ),
     StageConfig(
-        "pictures",  # the same questions about pictures
-        steps=8000,
-        curriculum=CurriculumConfig(weights=(("shapes", 0.85), ("easy_vqa", 0.1), ("text", 0.05)), sizes=MIDDLE),
+        "pictures",  # the same questions about pictures; an untrained reader would spoil the tower, so it rests
+        steps=3000,
+        frozen_tower=True,
+        learning_rate=1.2e-3,
+        curriculum=CurriculumConfig(
+            weights=(("shapes", 0.92), ("easy_vqa", 0.08)),
+            sizes=SMALL,
+            images_per_step=10,
+            tokens_per_picture=300,
+            guidance=Guidance(dense=0.0, attention=0.2),
+        ),
     ),
     StageConfig(
-        "everything",  # all sources at full size, with the prompts of perception
-        steps=8000,
-        learning_rate=7e-4,
+        "everything",  # all sources at full size, with the prompts of perception; the tower learns on
+        steps=12_000,
+        learning_rate=4e-4,
         curriculum=CurriculumConfig(
             weights=(
                 ("shapes", 0.3),
+                ("crowded", 0.1),
                 ("easy_vqa", 0.1),
-                ("text", 0.1),
-                ("search", 0.25),
-                ("close_up", 0.2),
+                ("text", 0.08),
+                ("search", 0.22),
+                ("close_up", 0.15),
                 ("native", 0.05),
-            )
+            ),
+            images_per_step=8,
+            guidance=Guidance(dense=0.4, attention=0.2),
         ),
     ),
 )
