@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +14,8 @@ from perception.config import PerceptionConfig
 
 if TYPE_CHECKING:
     from backbone.vlm import VLM
+
+PRUNED_BELOW = 10_000  # entries; nano has 4,122, the families' own vocabularies over 150,000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,19 @@ def weights_version(model: str) -> str:
 
 
 def preset_name(model: str) -> str:
-    """The perception preset that suits a model's name."""
-    if model == "nano":
+    """The perception preset that suits a model: nano's own prompts for nano's vocabulary, else the family's."""
+    if model == "nano" or _has_nano_vocabulary(Path(model)):
         return "nano"
     return "qwen2.5-vl-3b" if "qwen2.5" in model.lower() or "qwen2_5" in model.lower() else "qwen3-vl-4b"
+
+
+def _has_nano_vocabulary(folder: Path) -> bool:
+    """Whether a directory holds a model with the pruned vocabulary: one that was trained as nano is."""
+    path = folder / "config.json"
+    if not path.is_file():
+        return False
+    try:
+        size = json.loads(path.read_text("utf-8")).get("text_config", {}).get("vocab_size", 0)
+    except (OSError, ValueError, AttributeError):
+        return False  # loading the model will say what is wrong with the file
+    return isinstance(size, int) and 0 < size < PRUNED_BELOW

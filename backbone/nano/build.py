@@ -138,6 +138,6 @@ def build_processor(config: NanoConfig, tokenizer: PreTrainedTokenizerBase) -> Q
 def save_nano(model: Qwen3VLForConditionalGeneration, config: NanoConfig, folder: Path, dtype: torch.dtype) -> None:
     """Write model, tokenizer and processor as a directory that loads like any model of the hub."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {k: v.to(dtype) for k, v in model.state_dict().items()}
+    state = {k: v.to(dtype) for k, v in model.state_dict().items() if k != "lm_head.weight"}  # tied to the embedding
     model.save_pretrained(folder, state_dict=state, safe_serialization=True)
     build_processor(config, build_tokenizer(VOCABULARY)).save_pretrained(folder)

@@ -217,11 +217,14 @@ def test_mini_star_is_written_as_files(tmp_path: Path, capsys: pytest.CaptureFix
         assert 0 <= record["answer"] < len(record["options"]) == 4
 
 
-def test_options_become_the_config_of_the_model() -> None:
+def test_options_become_the_config_of_the_model(tmp_path: Path) -> None:
     config = SearchOptions(method="zoom", regime="full", rollouts=8, temperature=0.3).config("nano")
     assert (config.method, config.regime, config.rollouts, config.temperature) == ("zoom", "full", 8, 0.3)
     assert config.zoom_prompt == "short"  # nano's preset
     assert preset_name("Qwen/Qwen2.5-VL-3B-Instruct") == "qwen2.5-vl-3b"
+    for size, preset in ((4122, "nano"), (151936, "qwen3-vl-4b")):
+        (tmp_path / "config.json").write_text(json.dumps({"text_config": {"vocab_size": size}}))
+        assert preset_name(str(tmp_path)) == preset
     assert preset_name("http://localhost:8000/v1#Qwen/Qwen3-VL-4B-Instruct") == "qwen3-vl-4b"
     with pytest.raises(ConfigError, match="temperature"):
         SearchOptions(temperature=0.0).config("nano")

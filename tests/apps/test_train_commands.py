@@ -78,11 +78,11 @@ def test_backbone_reports_how_training_ended(
         return TrainingResult(3, 1.5, {"iou": 0.25}, tmp_path / "step-3", stopped)
 
     monkeypatch.setattr(train_backbone, "train_nano", train)
-    line = ["train", "backbone", "--output", str(tmp_path), "--loop.steps", "3", "--seed", "5"]
+    line = ["train", "backbone", "--output", str(tmp_path), "--scale", "0.5", "--seed", "5"]
     assert cli.main(line) == code
-    assert (seen[0].output, seen[0].loop.steps, seen[0].seed) == (tmp_path, 3, 5)
+    assert (seen[0].output, seen[0].scale, seen[0].seed) == (tmp_path, 0.5, 5)
     assert ("start again to go on" in capsys.readouterr().out) == (stopped is not None)
     assert cli.main([*line, "--json"]) == code
     record = json.loads(capsys.readouterr().out)
-    assert record["config"]["loop"]["steps"] == 3
+    assert record["config"]["scale"] == 0.5
     assert record["model"] == str(tmp_path / "model")

@@ -164,7 +164,7 @@ def test_threads_share_one_model(qwen3):
         ({"type": "image_url", "image_url": {"url": "data:"}}, "image_url"),
         ({"type": "video", "video": "a.mp4"}, "video"),
         ({"type": "image", "image": np.zeros((4, 4), np.uint8)}, r"\(H, W, 3\)"),
-        ({"type": "image", "image": np.zeros((3000, 4, 3), np.uint8)}, "longer than wide"),
+        ({"type": "image", "image": np.zeros((3000, 4, 3), np.uint8)}, "200 times the other"),
     ],
 )
 def test_refused_parts_are_named(qwen3, part, said):
