@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,10 @@ def train(
     with thread_count(config.threads), StopRequest(stop) as request:
         try:
             run.begin(resume)
-            return run.loop(request)
+            result = run.loop(request)
+            if result.stopped is None and (reason := request.reason()):  # asked for during the last evaluation
+                result = replace(result, stopped=f"{reason}: all {result.steps} steps done")
+            return result
         finally:
             run.close()
             model.train(was_training)

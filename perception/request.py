@@ -35,6 +35,9 @@ class Request:
             raise DataError("the question is empty; ask something about the image")
         if len(self.options) == 1 or len(self.options) > len(prompts.LETTERS):
             raise DataError(f"multiple choice needs 2 to {len(prompts.LETTERS)} options, got {len(self.options)}")
+        if len(set(self.options)) != len(self.options):
+            twice = sorted({option for option in self.options if self.options.count(option) > 1})
+            raise DataError(f"options must differ, these are given more than once: {twice}")
         object.__setattr__(self, "view", global_view(self.image, self.vlm, self.config.longest))
 
     @property

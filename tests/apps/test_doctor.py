@@ -88,7 +88,6 @@ def test_what_is_optional_never_fails(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "-> build it" in printed
 
 
-@pytest.mark.skipif(not (assets.NANO / "SHA256SUMS").is_file(), reason="nano's weights are not built yet")
 def test_shipped_nano_has_its_checksums() -> None:
     check = doctor.nano_files(assets.NANO)
     assert check.state == "ok", check.detail

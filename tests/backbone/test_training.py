@@ -546,3 +546,24 @@ def test_two_processes_equal_accumulation_in_one(tmp_path: Path) -> None:
 
     train(model, batch_at, error, replace(CONFIG, steps=4, accumulate=2), tmp_path / "one")
     torch.testing.assert_close(torch.tensor(ranks[0]["weights"]), model.weight.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_stop_during_the_last_evaluation_is_reported(tmp_path):
+    stop = threading.Event()
+
+    def evaluate(model, step):
+        stop.set()
+        return {"seen": 1.0}
+
+    config = TrainingConfig(steps=1, learning_rate=0.1, precision="fp32")
+    result = train(
+        torch.nn.Linear(2, 1),
+        lambda index: torch.ones(4, 2),
+        lambda model, batch: (model(batch).pow(2).mean(), {}),
+        config,
+        tmp_path,
+        evaluate=evaluate,
+        stop=stop,
+    )
+    assert result.steps == 1
+    assert result.stopped

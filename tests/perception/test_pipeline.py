@@ -221,3 +221,9 @@ def test_answer_is_plain_json() -> None:
     assert record["choice"] == 0
     assert record["rollouts"][0][0]["label"] == "mug"
     assert replace(PerceptionAnswer.make_example(), text="B").to_dict()["answer"] == "B"
+
+
+def test_repeated_options_are_refused() -> None:
+    searcher = Searcher(ScriptedVLM([]), PerceptionConfig())
+    with pytest.raises(DataError, match="more than once: \\['red'\\]"):
+        searcher.ask(canvas(64, 64), "What colour?", ("red", "blue", "red"))
