@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,7 +36,7 @@ class NanoTrainingConfig:
     output: Path = Path("runs/nano")
     model: NanoConfig = field(default_factory=NanoConfig)
     stages: tuple[StageConfig, ...] = RECIPE
-    start: Path | None = None  # a model directory (for example assets/nano) whose weights to begin from
+    weights: Path | None = None  # a model directory (for example assets/nano) whose weights to begin from
     scale: float = 1.0  # multiplies the steps of every stage
     measure_every: int = 1000  # steps; 0 measures only at the end of a stage
     measure_items: int = 96
@@ -58,12 +59,13 @@ def train_nano(config: NanoTrainingConfig) -> TrainingResult:
     """
     model = build_model(config.model, config.seed)
     training = NanoTraining(model, config.model, config.stages[0].curriculum.guidance)
-    if config.start is not None:
-        load_start(training, config.start)
+    if config.weights is not None:
+        load_start(training, config.weights)
     result: TrainingResult | None = None
     for stage in config.stages:
         result = run_stage(training, config, stage)
-        save_nano(model, config.model, config.output / "model", torch.float16)
+        if int(os.environ.get("RANK", "0")) == 0:  # under torchrun all processes hold the same weights
+            save_nano(model, config.model, config.output / "model", torch.float16)
         if result.stopped:
             break
     assert result is not None  # noqa: S101 - the config has at least one stage
