@@ -7,7 +7,7 @@ import pytest
 
 from backbone.curriculum import easy_vqa, shapes, text
 from backbone.curriculum.sample import get_source, source, sources
-from backbone.curriculum.scenes import COLOURS, SHAPES, Thing, outline, random_scene
+from backbone.curriculum.scenes import COLOURS, SHAPES, Thing, draw_thing, outline
 from backbone.errors import ConfigError
 from backbone.nano.measure import answer_of, box_iou, first_box
 
@@ -30,28 +30,15 @@ def test_registry_names_the_closest_and_refuses_twins():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_box_is_that_of_the_drawn_pixels(shape):
-    rng = np.random.default_rng(4)
-    for _ in range(20):
-        scene = random_scene(rng, (256, 256), 1, side=(0.3, 0.4), names=[("red", shape)])
-        blank = random_scene(np.random.default_rng(0), (256, 256), 1).image * 0
-        thing = scene.things[0]
-        points = outline(shape, (128, 128), 40)
-        assert np.ptp(points[:, 0]) <= 80.001
-        assert 0 <= thing.box[0] < thing.box[2] <= 256
-        assert blank.shape == scene.image.shape
-
-
-def test_box_bounds_the_pixels_that_were_painted():
-    from backbone.curriculum.scenes import draw_thing
-
+@pytest.mark.parametrize("turn", [0.0, 0.2])
+def test_box_bounds_the_pixels_that_were_painted(shape, turn):
     canvas = np.zeros((200, 200, 3), np.uint8)
-    points = outline("star", (100.3, 90.7), 40.0, 0.2)
+    points = outline(shape, (100.3, 90.7), 40.0, turn)
     box = (*points.min(0).tolist(), *points.max(0).tolist())
-    draw_thing(canvas, Thing("white", "star", box), points, (255, 255, 255))
+    draw_thing(canvas, Thing("white", shape, box), points, (255, 255, 255))
     rows, columns = np.nonzero(canvas[..., 0] > 127)
     painted = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
-    assert np.allclose(painted, box, atol=2.0)  # antialiased tips fade below half
+    assert np.allclose(painted, box, atol=2.5)  # antialiased tips fade below half
 
 
 def test_things_do_not_overlap():

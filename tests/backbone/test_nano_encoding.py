@@ -90,19 +90,16 @@ def test_loss_of_a_packed_row_equals_that_of_its_conversations_alone(encoder, to
 def test_a_conversation_does_not_see_its_neighbours(encoder):
     sample = two_picture_sample(np.random.default_rng(5))
     training = NanoTraining(build_model(CONFIG, seed=2), CONFIG, Guidance(dense=0.0, attention=0.0))
-    alone = Sample(sample.image, sample.conversations[:1], sample.things)
-    other = ask(sample.image, "What is at [1, 2, 3, 4]?", "a pink cross that is wrong")
-    beside = Sample(sample.image, (sample.conversations[0], other), sample.things)
 
-    def first_logits(batch, size):
+    def loss_and_count(*conversations):
+        batch = encoder.batch([Sample(sample.image, conversations, sample.things)])
         with torch.no_grad():
-            vision = training.model.model.visual(batch.patches, grid_thw=batch.grids)
-            training._answer(batch, vision.pooler_output, vision.deepstack_features)
-        return training(batch)[1]["answer"], (batch.labels != IGNORE).sum()
+            return training(batch)[1]["answer"], (batch.labels != IGNORE).sum()
 
-    loss_alone, n_alone = first_logits(encoder.batch([alone]), 1)
-    other_alone, n_other = first_logits(encoder.batch([Sample(sample.image, (other,), sample.things)]), 1)
-    both, n_both = first_logits(encoder.batch([beside]), 2)
+    loss_alone, n_alone = loss_and_count(sample.conversations[0])
+    other = ask(sample.image, "What is at [1, 2, 3, 4]?", "a pink cross that is wrong")
+    other_alone, n_other = loss_and_count(other)
+    both, n_both = loss_and_count(sample.conversations[0], other)
     assert n_both == n_alone + n_other
     assert float(both * n_both) == pytest.approx(float(loss_alone * n_alone + other_alone * n_other), rel=1e-5)
 
