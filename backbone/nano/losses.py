@@ -144,12 +144,6 @@ def _box_loss(logits: Tensor, boxes: Tensor) -> Tensor:
     return -((1 - share) * at_low + share * at_high).mean()
 
 
-def box_of_bins(logits: Tensor) -> Tensor:
-    """Expected coordinates (N, 4), 0 to 1, of the distributions (N, 4 * BINS)."""
-    centres = (torch.arange(BINS) + 0.5) / BINS
-    return (logits.float().view(-1, 4, BINS).softmax(-1) * centres).sum(-1)
-
-
 def dense_targets(sample: Sample, config: NanoConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Per visual token: colour, shape and symbol class and box (0 to 1) of the thing whose centre lies in it.
 
