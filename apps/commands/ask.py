@@ -14,6 +14,7 @@ from rich.markup import escape
 from apps.commands.common import ModelOptions, SearchOptions
 from apps.output import Output
 from apps.printing import ledger_table, print_notes, regions_table
+from backbone.errors import ConfigError
 
 if TYPE_CHECKING:
     from backbone.images import SourceImage
@@ -36,6 +37,8 @@ class Command(SearchOptions, ModelOptions):
     def run(self, output: Output) -> int:
         """Read the picture, load the model, answer, print and write."""
         config = self.config(self.model)  # a wrong setting fails before anything slow
+        if self.output is not None and self.output.exists() and not self.output.is_dir():
+            raise ConfigError(f"--output {self.output} is a file; give a directory, which is made if need be")
         from backbone.images import read_image
         from perception.pipeline import Searcher
 
@@ -60,6 +63,8 @@ class Command(SearchOptions, ModelOptions):
     def _record(self, picture: SourceImage, answer: PerceptionAnswer, config: dict[str, Any]) -> dict[str, Any]:
         asked = {"image": str(self.image), "size": list(picture.size), "question": self.question}
         result = {**asked, "options": list(self.options), **answer.to_dict()}
+        if answer.choice is not None:
+            result["option"] = self.options[answer.choice]  # ``answer`` is its letter
         result["notes"] = [*picture.notes, *answer.notes]
         return {**result, "model": self.model, "seed": self.seed, "config": config}
 

@@ -237,3 +237,13 @@ def test_weights_version_follows_the_weights(tmp_path: Path) -> None:
     assert first
     assert weights_version(str(tmp_path)) != first
     assert weights_version("Qwen/Qwen3-VL-4B-Instruct") == ""
+
+
+def test_an_output_that_is_a_file_fails_before_the_model_loads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("")
+    Pillow.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    line = ["ask", str(tmp_path / "a.png"), "What is it?", "--model", "/nowhere", "--output", str(tmp_path / "taken")]
+    assert cli.main(line) == 1
+    assert "is a file; give a directory" in capsys.readouterr().err
