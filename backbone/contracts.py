@@ -236,12 +236,17 @@ class Observation:
     instruction: str
     state: FloatArray | None = None
     time_s: float = 0.0
+    depths: Mapping[str, FloatArray] = field(default_factory=dict)  # float32 (H, W) metres, by the camera's name
 
     def __post_init__(self) -> None:
         if not self.images:
             raise DataError("observation has no images; at least one named camera is needed")
         for name, image in self.images.items():
             check_image(image, f"observation image {name!r}")
+        for name, depth in self.depths.items():
+            if depth.dtype != np.float32 or depth.ndim != 2:
+                raise DataError(f"observation depth {name!r}: expected float32 (H, W), got {depth.dtype} {depth.shape}")
+            _check_finite(depth, f"observation depth {name!r}")
         if self.state is not None:
             if self.state.dtype != np.float32 or self.state.ndim != 1:
                 raise DataError(f"observation state: expected float32 (S,), got {self.state.dtype} {self.state.shape}")
@@ -257,7 +262,11 @@ class Observation:
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """Names, units and limits of an action vector, in order, and the control rate it is meant for."""
+    """Names, units and limits of an action vector, in order, and the control rate it is meant for.
+
+    A discrete spec has one entry; its value is an index into ``choices``, the names of the actions. ``meanings`` says
+    in words what a value does where its number alone could mislead (a gripper's -1 and 1), one for each name or none.
+    """
 
     names: tuple[str, ...]
     units: tuple[str, ...]
@@ -265,6 +274,8 @@ class ActionSpec:
     high: tuple[float, ...]
     control_hz: float
     kind: Literal["continuous", "discrete"] = "continuous"
+    choices: tuple[str, ...] = ()
+    meanings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         lengths = {"names": len(self.names), "units": len(self.units), "low": len(self.low), "high": len(self.high)}
@@ -277,6 +288,20 @@ class ActionSpec:
                 raise DataError(f"action spec {name!r}: needs finite low < high, got {low} and {high}")
         if not (math.isfinite(self.control_hz) and self.control_hz > 0):
             raise DataError(f"action spec: control_hz must be positive, got {self.control_hz}")
+        if self.meanings and len(self.meanings) != len(self.names):
+            raise DataError(f"action spec: {len(self.meanings)} meanings for {len(self.names)} names; give one each")
+        if self.choices and self.kind != "discrete":
+            raise DataError(f"action spec: choices {self.choices} belong to a discrete spec, this one is {self.kind}")
+        if self.choices and (self.low, self.high) != ((0.0,), (len(self.choices) - 1.0,)):
+            raise DataError(
+                f"action spec: {len(self.choices)} choices need one name with limits 0 to {len(self.choices) - 1}, "
+                f"got {self.low} to {self.high}"
+            )
+
+    @classmethod
+    def discrete(cls, choices: tuple[str, ...], control_hz: float, name: str = "action") -> ActionSpec:
+        """One index into ``choices``."""
+        return cls((name,), ("index",), (0.0,), (len(choices) - 1.0,), control_hz, "discrete", choices)
 
     @classmethod
     def make_example(cls) -> ActionSpec:

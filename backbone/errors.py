@@ -31,3 +31,11 @@ class CancelledError(FoveaError, RuntimeError):
 
 class TrainingError(FoveaError, RuntimeError):
     """Training cannot go on, for example because the loss is no longer a number; the last checkpoint is untouched."""
+
+
+class WorldError(FoveaError, RuntimeError):
+    """A simulator is missing, failed, hung, or was used out of order; the message carries its own traceback's end."""
+
+
+class ServerError(FoveaError, RuntimeError):
+    """A policy server refused, failed, hung or broke its protocol; the message says which server and what to try."""

@@ -35,6 +35,16 @@ def crowded(rng: Generator, size: tuple[int, int]) -> Sample:
     return Sample(scene.image, (listing_all(scene),), scene.things)
 
 
+@source("lettered", weight=0.0)
+def lettered_scene(rng: Generator, size: tuple[int, int]) -> Sample:
+    """A few large shapes that all bear a letter or digit, as in close-ups: what reading symbols is learned from."""
+    count = int(rng.integers(1, 5))
+    high = min(0.9, 0.95 / np.sqrt(count))
+    scene = random_scene(rng, size, count, side=(0.3, high), photos=training_photos(), symbol_chance=1.0)
+    asked = [symbol_on(rng, scene) for _ in scene.things] + [name_at(rng, scene)]
+    return Sample(scene.image, tuple(c for c in asked if c is not None), scene.things)
+
+
 def listing_all(scene: Scene) -> Conversation:
     """All names in reading order."""
     ordered = sorted(scene.things, key=lambda t: (t.box[1], t.box[0]))

@@ -1,0 +1,66 @@
+"""The worlds by name. Each is imported only when asked for, because each brings a simulator."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass
+from typing import cast
+
+from backbone.errors import ConfigError
+from backbone.worlds.world import WorldConfig
+
+
+@dataclass(frozen=True)
+class WorldEntry:
+    """Where a world's config class lives, what the world is for, and how its simulator gets installed."""
+
+    module: str
+    config: str
+    summary: str
+    system: str  # navigation, vla or driving
+    remedy: str
+
+
+WORLDS: dict[str, WorldEntry] = {
+    "rooms": WorldEntry(
+        "navigation.worlds.rooms", "RoomsConfig", "generated homes", "navigation", "pip install 'fovea[worlds]'"
+    ),
+    "habitat": WorldEntry(
+        "navigation.worlds.habitat",
+        "HabitatConfig",
+        "the same homes, or HM3D and MP3D, in habitat-sim",
+        "navigation",
+        "fovea worlds install habitat",
+    ),
+    "metaworld": WorldEntry(
+        "vla.worlds.metaworld", "MetaWorldConfig", "50 table-top tasks of an arm", "vla", "pip install 'fovea[worlds]'"
+    ),
+    "libero": WorldEntry(
+        "vla.worlds.libero", "LiberoConfig", "LIBERO's five suites", "vla", "fovea worlds install libero"
+    ),
+    "highway": WorldEntry(
+        "driving.worlds.highway",
+        "HighwayConfig",
+        "highway-env's traffic through three cameras",
+        "driving",
+        "pip install 'fovea[worlds]'",
+    ),
+    "metadrive": WorldEntry(
+        "driving.worlds.metadrive",
+        "MetaDriveConfig",
+        "MetaDrive's maps and recorded logs",
+        "driving",
+        "fovea worlds install metadrive",
+    ),
+}
+
+
+def world_config_class(name: str) -> type[WorldConfig]:
+    """The config class of a world; an unknown name is answered with the closest one."""
+    if name not in WORLDS:
+        close = difflib.get_close_matches(name, WORLDS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(f"no world {name!r}; there are: {', '.join(WORLDS)}{hint}")
+    entry = WORLDS[name]
+    return cast(type[WorldConfig], getattr(importlib.import_module(entry.module), entry.config))

@@ -1,0 +1,1 @@
+"""LeRobot datasets: writing what was seen and done, and reading it again."""

@@ -1,0 +1,1 @@
+"""Drawing triangle meshes off screen: colour, depth and object ids."""

@@ -1,0 +1,1 @@
+"""Reasoning-VLA: planning a trajectory in one parallel pass."""

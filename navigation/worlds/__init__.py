@@ -1,0 +1,1 @@
+"""Homes to navigate in: the embedded rooms and real Habitat."""

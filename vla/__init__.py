@@ -1,0 +1,1 @@
+"""Sentinel-VLA: driving a robot arm that watches its own status."""

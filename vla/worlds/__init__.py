@@ -1,0 +1,1 @@
+"""Arms to drive: Meta-World and LIBERO."""
