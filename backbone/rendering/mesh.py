@@ -45,7 +45,7 @@ class Camera:
 
 @dataclass(frozen=True)
 class Frame:
-    """``rgb`` uint8 (H, W, 3); ``depth`` float32 (H, W) metres along the view axis, 0 for nothing; ``ids`` int32 (H, W)."""
+    """``rgb`` uint8 (H, W, 3), ``ids`` int32 (H, W), ``depth`` float32 (H, W): metres along the axis, 0 for nothing."""
 
     rgb: Image
     depth: FloatArray | None = None

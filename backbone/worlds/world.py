@@ -68,6 +68,10 @@ class WorldConfig(Protocol):
         """The world's name, for example ``rooms``."""
         ...
 
+    def options(self, index: int) -> dict[str, Any]:
+        """What ``reset`` gets for episode ``index`` of this config (a task, a log, an episode of a file); often empty."""
+        ...
+
     def make(self) -> World:
         """Open the world; raises `WorldError` with the remedy where its simulator is missing."""
         ...
