@@ -69,7 +69,7 @@ class WorldConfig(Protocol):
         ...
 
     def options(self, index: int) -> dict[str, Any]:
-        """What ``reset`` gets for episode ``index`` of this config (a task, a log, an episode of a file); often empty."""
+        """What ``reset`` gets for episode ``index`` of this config (a task, a log, a file's episode); often empty."""
         ...
 
     def make(self) -> World:
