@@ -16,9 +16,10 @@ from typing import cast
 
 from apps.commands import REGISTRY, Command
 from apps.output import Output
-from backbone.errors import CancelledError, FoveaError
+from backbone.errors import CancelledError, ConfigError, FoveaError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
 # Packages that only some commands need, and the extra of `pip install` that brings them.
 EXTRAS = {"gradio": "demo", "matplotlib": "demo", "skimage": "data", "sklearn": "data", "easy_vqa": "data"}
 
@@ -37,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as in `fovea ... | head`
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or the interpreter's last flush fails again
         return FAILED
+    except ConfigError as error:  # an impossible setting is wrong usage
+        return _fail(str(error), USAGE)
     except FoveaError as error:
         return _fail(str(error), FAILED)
     except ModuleNotFoundError as error:
@@ -99,7 +102,7 @@ def overview(group: str | None = None) -> str:
     lines = ["usage: fovea COMMAND [OPTIONS]", "", "Look closely only where it matters.", ""]
     for words, entry in chosen.items():
         lines += [f"  {' '.join(words):<18} {entry.summary}", f"  {'':<18}   $ {entry.example}"]
-    lines += ["", "fovea COMMAND --help lists a command's options. Exit codes: 0 done, 1 failed, 2 wrong usage.", ""]
+    lines += ["", f"fovea COMMAND --help lists a command's options. {CODES}", ""]
     return "\n".join(lines)
 
 

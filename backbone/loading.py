@@ -37,6 +37,8 @@ def load_vlm(
         ModelError: the model does not exist, is of another family, or its weights, tokenizer and config do not fit.
         RemoteError: from `backbone.remote`, for addresses.
     """
+    if not name.strip():
+        raise ConfigError("the model's name is empty; give nano, a hub id, a directory, or http://host:port/v1#model")
     if name.startswith(("http://", "https://")):
         from backbone.remote import RemoteVLM
 

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -23,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from torch import Tensor
 
 logger = logging.getLogger("backbone.training")
+LINE_SECONDS = 30.0  # between plain progress lines
 
 
 class BatchMaker:
@@ -101,7 +103,9 @@ class Report:
         self._count = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._steps, self._since = 0, time.monotonic()
+        self._steps = self._first = 0
+        self._since = self._began = self._line_at = time.monotonic()
+        self._lines = False  # plain lines instead of a bar
         if enabled:
             output.mkdir(parents=True, exist_ok=True)
             _drop_torn_line(output / "log.jsonl")
@@ -151,16 +155,29 @@ class Report:
         self._sums, self._count = {}, 0
         self.write("step", step=step, **means)
         logger.info("step %d of %d: loss %.4f", step, self._steps, means["loss"])
+        self._line(step, means["loss"])
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=step, description=f"loss {means['loss']:.4f}")
         return means
 
+    def _line(self, step: int, loss: float) -> None:
+        """Where there is no terminal for a bar: a plain line on stderr now and then."""
+        now = time.monotonic()
+        if not self._lines or (now - self._line_at < LINE_SECONDS and step < self._steps):
+            return
+        left = (now - self._began) / max(1, step - self._first) * (self._steps - step)
+        sys.stderr.write(f"step {step} of {self._steps}: loss {loss:.4f}, {left / 60:.0f} minutes left\n")
+        sys.stderr.flush()
+        self._line_at = now
+
     @contextlib.contextmanager
     def progress(self, done: int, steps: int) -> Iterator[None]:
-        """A progress bar on the terminal, if there is one."""
-        self._steps, self._since = steps, time.monotonic()
+        """A progress bar on the terminal, or plain lines on stderr where there is none."""
+        self._steps, self._first = steps, done
+        self._since = self._began = self._line_at = time.monotonic()
         console = Console(stderr=True)
         if not (self._enabled and console.is_terminal):
+            self._lines = self._enabled
             yield
             return
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -7,13 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from backbone.contracts import Box
-from backbone.errors import CancelledError, DataError
+from backbone.errors import CancelledError, ConfigError
 from backbone.vlm import VLM, Generation, Messages
 from perception import prompts
 from perception.answer import OnEvent, PerceptionEvent
 from perception.config import PerceptionConfig
 from perception.crops import Crop
 from perception.views import LargeImage, View, global_view
+
+
+def check_question(question: str, options: Sequence[str]) -> None:
+    """Raise `ConfigError` for an empty question, or for options that are too few, too many or not distinct."""
+    if not question.strip():
+        raise ConfigError("the question is empty; ask something about the image")
+    if len(options) == 1 or len(options) > len(prompts.LETTERS):
+        raise ConfigError(f"multiple choice needs 2 to {len(prompts.LETTERS)} options, got {len(options)}")
+    if twice := sorted({option for option in options if list(options).count(option) > 1}):
+        raise ConfigError(f"options must differ, these are given more than once: {twice}")
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,7 @@ class Request:
     view: View = field(init=False)
 
     def __post_init__(self) -> None:
-        if not self.question.strip():
-            raise DataError("the question is empty; ask something about the image")
-        if len(self.options) == 1 or len(self.options) > len(prompts.LETTERS):
-            raise DataError(f"multiple choice needs 2 to {len(prompts.LETTERS)} options, got {len(self.options)}")
-        if len(set(self.options)) != len(self.options):
-            twice = sorted({option for option in self.options if self.options.count(option) > 1})
-            raise DataError(f"options must differ, these are given more than once: {twice}")
+        check_question(self.question, self.options)
         object.__setattr__(self, "view", global_view(self.image, self.vlm, self.config.longest))
 
     @property

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.markup import escape
 
-from apps.commands.common import ModelOptions, SearchOptions
+from apps.commands.common import ModelOptions, SearchOptions, check_folder
 from apps.output import Output
 from apps.printing import ledger_table, print_notes, regions_table
-from backbone.errors import ConfigError
 
 if TYPE_CHECKING:
     from backbone.images import SourceImage
@@ -35,12 +34,14 @@ class Command(SearchOptions, ModelOptions):
     json: bool = False  # print JSON only
 
     def run(self, output: Output) -> int:
-        """Read the picture, load the model, answer, print and write."""
+        """Read the picture, load the model, answer, print and write; exit code 1 if the model said nothing."""
         config = self.config(self.model)  # a wrong setting fails before anything slow
-        if self.output is not None and self.output.exists() and not self.output.is_dir():
-            raise ConfigError(f"--output {self.output} is a file; give a directory, which is made if need be")
+        check_folder(self.output)
         from backbone.images import read_image
         from perception.pipeline import Searcher
+        from perception.request import check_question
+
+        check_question(self.question, self.options)
 
         picture = read_image(self.image)
         with output.console.status(f"loading {escape(self.model)}") as status:
@@ -58,14 +59,15 @@ class Command(SearchOptions, ModelOptions):
             _write(self.output, picture, answer, record)
         self._print(output, answer, record["notes"])
         output.json(record)
-        return 0
+        return 0 if answer.text.strip() else 1
 
     def _record(self, picture: SourceImage, answer: PerceptionAnswer, config: dict[str, Any]) -> dict[str, Any]:
         asked = {"image": str(self.image), "size": list(picture.size), "question": self.question}
         result = {**asked, "options": list(self.options), **answer.to_dict()}
         if answer.choice is not None:
             result["option"] = self.options[answer.choice]  # ``answer`` is its letter
-        result["notes"] = [*picture.notes, *answer.notes]
+        silent = () if answer.text.strip() else ("the model gave an empty answer",)
+        result["notes"] = [*picture.notes, *answer.notes, *silent]
         return {**result, "model": self.model, "seed": self.seed, "config": config}
 
     def _print(self, output: Output, answer: PerceptionAnswer, notes: list[str]) -> None:

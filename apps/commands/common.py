@@ -73,6 +73,12 @@ class SearchOptions:
         return "".join(f" {circuit} {weights_version(source)}" for circuit, source in found if source)
 
 
+def check_folder(folder: Path | None, flag: str = "--output") -> None:
+    """Raise `ConfigError` if what should become a directory is a file."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{flag} {folder} is a file; give a directory, which is made if need be")
+
+
 def weights_version(model: str) -> str:
     """SHA-256 over the weight files of ``nano`` or a local directory; empty for hub ids and servers."""
     folder = assets.NANO if model == "nano" else Path(model)

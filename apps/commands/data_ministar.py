@@ -11,6 +11,7 @@ import tyro
 from rich.markup import escape
 from rich.progress import track
 
+from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.errors import ConfigError
 
@@ -42,6 +43,7 @@ class Command:
         if self.photographs is not None and not self.photographs.is_dir():
             raise ConfigError(f"{self.photographs} is not a folder; give a folder of photographs or leave it out")
         made = benchmark(self.count, self.split, sizes=self.sizes or SIZES, offset=self.seed, folder=self.photographs)
+        check_folder(self.output)
         self.output.mkdir(parents=True, exist_ok=True)
         records = [
             _write(self.output, item) for item in track(made.items, "drawing", console=output.console, transient=True)

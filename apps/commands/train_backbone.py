@@ -31,7 +31,7 @@ class Command:
             for name, value in result.metrics.items():
                 output.console.print(f"{name:<28} {value:.4f}")
             state = f"stopped ({result.stopped}), start again to go on" if result.stopped else "done"
-            output.console.print(f"{state}: {result.steps} steps in {result.seconds / 60:.1f} minutes")
+            output.console.print(f"{state}: {result.steps} steps of all stages in {result.seconds / 60:.1f} minutes")
             output.console.print(f"try it: fovea ask PICTURE QUESTION --model {escape(str(model))}")
         output.json({"result": _plain(asdict(result)), "model": str(model), "config": _plain(asdict(self.config))})
         return 130 if result.stopped else 0

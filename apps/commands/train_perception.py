@@ -14,7 +14,7 @@ from rich.progress import track
 
 from apps.commands.common import ModelOptions, preset_name
 from apps.output import Output
-from backbone.errors import ConfigError, UnsupportedError
+from backbone.errors import TrainingError, UnsupportedError
 from backbone.local import LocalVLM
 from perception.benchmarks import ministar
 from perception.config import PerceptionConfig
@@ -69,7 +69,7 @@ class Command(ModelOptions):
             count = write_records(self._mined(vlm, settings, output, mining), partial)
             said = ", ".join(f"{number} {why}" for why, number in sorted(mining.counts.items()))
             if not count:
-                raise ConfigError(
+                raise TrainingError(
                     f"no record came out of {self.items} scenes ({said}); look through more, or train the model"
                 )
             partial.rename(final)

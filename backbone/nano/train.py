@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,21 +55,22 @@ class NanoTrainingConfig:
 def train_nano(config: NanoTrainingConfig) -> TrainingResult:
     """Run (or go on with) the stages in order and leave a directory in hub layout in ``output/model``.
 
-    A stage that was stopped goes on from its checkpoint; a finished one is not repeated.
+    A stage that was stopped goes on from its checkpoint; a finished one is not repeated. Steps and seconds of the
+    result are those of all stages together, its metrics those of the last.
     """
     model = build_model(config.model, config.seed)
     training = NanoTraining(model, config.model, config.stages[0].curriculum.guidance)
     if config.weights is not None:
         load_start(training, config.weights)
-    result: TrainingResult | None = None
+    results: list[TrainingResult] = []
     for stage in config.stages:
-        result = run_stage(training, config, stage)
+        results.append(run_stage(training, config, stage))
         if int(os.environ.get("RANK", "0")) == 0:  # under torchrun all processes hold the same weights
             save_nano(model, config.model, config.output / "model", torch.float16)
-        if result.stopped:
+        if results[-1].stopped:
             break
-    assert result is not None  # noqa: S101 - the config has at least one stage
-    return result
+    steps, seconds = sum(r.steps for r in results), sum(r.seconds for r in results)
+    return replace(results[-1], steps=steps, seconds=seconds)
 
 
 def run_stage(training: NanoTraining, config: NanoTrainingConfig, stage: StageConfig) -> TrainingResult:

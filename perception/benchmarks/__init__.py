@@ -62,7 +62,7 @@ def load_benchmark(
     if split not in (None, published.split):
         raise ConfigError(f"{name} is published with answers as split {published.split!r} only, asked for {split!r}")
     if path is None:
-        raise ConfigError(f"{name} is not shipped; give the path of the downloaded files")
+        raise ConfigError(f"{name} is not shipped; download it and give its place with --path (in Python: path=)")
     loaded = published.load(path, seed)
     if limit is None or limit >= len(loaded.items):
         return loaded

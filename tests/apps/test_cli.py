@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,12 @@ def photo(tmp_path: Path) -> Path:
 def test_help_is_fast_and_imports_no_torch() -> None:
     for arguments in (["--help"], ["ask", "--help"]):
         probe = f"import sys; from apps.cli import main; main({arguments}); sys.exit('torch' in sys.modules)"
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)  # noqa: S603
         assert done.returncode == 0
         assert "usage: fovea" in done.stdout
-        assert time.perf_counter() - started < 5.0  # 0.3 s on an idle machine, asked for are 1.5 s
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert after.ru_utime - before.ru_utime < 2.0  # 0.3 s here; processor time, so that a busy machine may be slow
 
 
 @pytest.mark.parametrize("words", list(REGISTRY))
@@ -96,7 +97,7 @@ def test_a_missing_picture_is_one_line_and_code_1(capsys: pytest.CaptureFixture[
     [
         (KeyboardInterrupt(), 130, "fovea: interrupted"),
         (CancelledError("3 of 9 items done"), 130, "fovea: interrupted: 3 of 9 items done"),
-        (ConfigError("first\nsecond"), 1, "fovea: first second"),
+        (ConfigError("first\nsecond"), 2, "fovea: first second"),
         (PermissionError(13, "Permission denied", "/x"), 1, "fovea: [Errno 13] Permission denied: '/x'"),
         (
             ModuleNotFoundError("No module named 'gradio'", name="gradio"),
@@ -172,7 +173,7 @@ def test_evaluation_runs_resumes_and_compares(tmp_path: Path, capsys: pytest.Cap
         line = ["eval", "perception", "ministar", "--limit", "3", "--method", method, "--output", str(folder)]
         assert cli.main(line) == 0
         assert "accuracy" in capsys.readouterr().out
-    assert cli.main(line) == 1  # results are never overwritten
+    assert cli.main(line) == cli.USAGE  # results are never overwritten
     assert "already holds results" in capsys.readouterr().err
     assert cli.main([*line, "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"]["scored"] == 3
@@ -245,5 +246,5 @@ def test_an_output_that_is_a_file_fails_before_the_model_loads(
     (tmp_path / "taken").write_text("")
     Pillow.new("RGB", (64, 64)).save(tmp_path / "a.png")
     line = ["ask", str(tmp_path / "a.png"), "What is it?", "--model", "/nowhere", "--output", str(tmp_path / "taken")]
-    assert cli.main(line) == 1
+    assert cli.main(line) == cli.USAGE
     assert "is a file; give a directory" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_perception_is_trained_and_its_adapter_is_used(
     ask = ["ask", str(photo), "What?", "--options", "a", "b", "--model", str(model), "--rollouts", "1", "--json"]
     assert cli.main([*ask, "--perception-adapter", result["adapter"]]) == 0, capsys.readouterr().err
     assert json.loads(capsys.readouterr().out)["config"]["perception_adapter"] == "perception"
-    assert cli.main([*ask, "--reasoning-adapter", str(tmp_path / "nowhere")]) == 1
+    assert cli.main([*ask, "--reasoning-adapter", str(tmp_path / "nowhere")]) == cli.USAGE
     assert "no such directory" in capsys.readouterr().err
 
 

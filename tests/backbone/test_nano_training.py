@@ -38,11 +38,11 @@ def run(folder, *steps, **options):
 
 def test_stages_run_resume_and_leave_a_model_that_loads(tmp_path):
     first = run(tmp_path, 2, 2)
-    assert first.steps == 2
+    assert first.steps == 4  # of both stages
     assert first.stopped is None
     log = [json.loads(line) for line in (tmp_path / "tower" / "log.jsonl").read_text().splitlines()]
     again = run(tmp_path, 2, 4)  # the first stage is finished, the second goes on
-    assert again.steps == 4
+    assert again.steps == 6
     assert len([json.loads(line) for line in (tmp_path / "tower" / "log.jsonl").read_text().splitlines()]) >= len(log)
     vlm = VLM.load(str(tmp_path / "model"))
     image = np.zeros((128, 128, 3), np.uint8)

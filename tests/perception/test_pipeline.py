@@ -6,7 +6,7 @@ import pytest
 from scripted import Call, ScriptedVLM, boxes_reply, canvas
 
 from backbone.contracts import Box, Image
-from backbone.errors import CancelledError, DataError
+from backbone.errors import CancelledError, ConfigError, DataError
 from backbone.images import SourceImage
 from backbone.pixels import Pixels
 from perception.answer import PerceptionAnswer, PerceptionEvent
@@ -175,10 +175,10 @@ def test_bad_requests_say_what_is_wrong() -> None:
     searcher = Searcher(ScriptedVLM())
     with pytest.raises(DataError, match="uint8"):
         searcher.ask(np.zeros((4, 4, 3), np.float32), "?")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="question is empty"):
+    with pytest.raises(ConfigError, match="question is empty"):
         searcher.ask(canvas(4, 4), " \n")
     for options in (("a",), tuple("abcdefghijk")):
-        with pytest.raises(DataError, match="2 to 10 options"):
+        with pytest.raises(ConfigError, match="2 to 10 options"):
             searcher.ask(canvas(4, 4), "?", options)
 
 
@@ -225,5 +225,5 @@ def test_answer_is_plain_json() -> None:
 
 def test_repeated_options_are_refused() -> None:
     searcher = Searcher(ScriptedVLM([]), PerceptionConfig())
-    with pytest.raises(DataError, match="more than once: \\['red'\\]"):
+    with pytest.raises(ConfigError, match="more than once: \\['red'\\]"):
         searcher.ask(canvas(64, 64), "What colour?", ("red", "blue", "red"))
