@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from backbone.errors import WorldError
@@ -97,7 +98,7 @@ class WorkerProcess:
             raise WorldError(f"{name}: {python} cannot be started: {error}") from error
         finally:
             theirs.close()
-        self.channel = Channel(ours, self._check_alive)
+        self.channel = Channel(ours, partial(_check_alive, self._process))  # not a method: that would be a cycle
         self._lines: deque[str] = deque(maxlen=STDERR_LINES)
         self._reader = threading.Thread(target=_keep_lines, args=(self._process, self._lines), daemon=True)
         self._reader.start()
@@ -108,10 +109,12 @@ class WorkerProcess:
         """The worker's process id, also that of its group."""
         return self._process.pid
 
-    def last_words(self, lines: int = SHOWN_LINES) -> str:
-        """The end of what the worker printed."""
+    def last_words(self, count: int = SHOWN_LINES) -> str:
+        """The end of what the worker printed; of a stack, which is printed innermost first, its beginning."""
         self._reader.join(0.2 if _has_exited(self._process) else 0.0)
-        return "\n".join([*self._lines][-lines:])
+        lines = [*self._lines]
+        stacks = [index for index, line in enumerate(lines) if line.endswith("(most recent call first):")]
+        return "\n".join(lines[stacks[-1] :][:count] if stacks else lines[-count:])
 
     def how_it_ended(self) -> str:
         """For example ``killed by SIGSEGV``; to be asked after `stop`."""
@@ -147,10 +150,6 @@ class WorkerProcess:
         self.channel.close()
         self._finish()
 
-    def _check_alive(self) -> None:
-        if _has_exited(self._process):
-            raise ClosedError("the worker has ended")
-
 
 def _keep_lines(process: subprocess.Popen[bytes], lines: deque[str]) -> None:
     assert process.stdout is not None  # noqa: S101 - it was asked for as a pipe
@@ -167,6 +166,11 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
+
+
+def _check_alive(process: subprocess.Popen[bytes]) -> None:
+    if _has_exited(process):
+        raise ClosedError("the worker has ended")
 
 
 def _wait_exit(process: subprocess.Popen[bytes], seconds: float) -> bool:

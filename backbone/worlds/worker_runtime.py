@@ -24,6 +24,7 @@ from typing import Any
 
 PROTOCOL = 1
 TRACEBACK_CHARACTERS = 6000
+OWN_FILES = ("worker_runtime.py", "framing.py")
 PR_SET_PDEATHSIG = 1
 
 
@@ -61,12 +62,13 @@ def chatter_to_stderr() -> None:
 
 
 def describe_error(error: BaseException) -> dict[str, str]:
-    """The error as text: its type, its message, and the end of its traceback."""
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    """The error as text: its type, its message, and the end of its traceback without the bridge's own frames."""
+    trace = traceback.TracebackException.from_exception(error)
+    trace.stack[:] = [frame for frame in trace.stack if os.path.basename(frame.filename) not in OWN_FILES]
     return {
         "type": type(error).__name__,
         "message": str(error)[:TRACEBACK_CHARACTERS],
-        "traceback": "".join(lines)[-TRACEBACK_CHARACTERS:],
+        "traceback": "".join(trace.format())[-TRACEBACK_CHARACTERS:],
     }
 
 
@@ -140,7 +142,9 @@ def main(argv: list[str]) -> None:
     chatter_to_stderr()
     faulthandler.enable()
     if hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1)  # the client asks for the stack before it ends a worker that hangs
+        faulthandler.register(
+            signal.SIGUSR1, all_threads=False
+        )  # the client asks for the stack before it ends a worker that hangs
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     framing = load_file("fovea_framing", os.path.join(os.path.dirname(os.path.abspath(__file__)), "framing.py"))
     server = Server(framing.Channel(socket.socket(fileno=descriptor)), framing)

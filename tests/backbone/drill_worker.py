@@ -24,7 +24,7 @@ def misbehave(fault: str) -> None:
     if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if fault == "crash":
-        print("about to read address 0")
+        sys.stdout.write("about to read address 0\n")
         ctypes.string_at(0)
     if fault == "hang":
         time.sleep(600)
@@ -63,7 +63,7 @@ class Drill:
         return {"name": "drill", "action_spec": fields, "max_steps": self.arguments.get("max_steps", 8)}
 
     def reset(self, seed: int, options: dict[str, Any]) -> dict[str, Any]:
-        print("the drill chatters on stdout")
+        sys.stdout.write("the drill chatters on stdout\n")
         self.faults, self.steps, self.seed = dict(options.get("faults", {})), 0, seed
         misbehave(self.faults.get("reset", ""))
         return self.observation()
