@@ -45,7 +45,9 @@ class _Panel:
         x, y = self._place(point)
         box, colour = (x - 5, y - 5, x + 5, y + 5), _COLOURS[kind]
         self._pen.ellipse(box, outline=colour, width=2, fill=None if kind == "goal" else colour)
-        self._pen.text((min(x + 7, _SIZE - 8.0 * len(name)), y - 6), name, fill=colour)
+        width = self._pen.textlength(name)
+        left = x + 8 if x + 8 + width < _SIZE else x - 8 - width
+        self._pen.text((left, y + 4 if kind == "object" else y - 12), name, fill=colour)  # hand and object often meet
 
     def pixels(self) -> Image:
         """The finished panel."""
@@ -60,10 +62,8 @@ def draw_arm(view: Image, path: Points, marks: Mapping[str, tuple[str, Points]])
     points = np.concatenate([path, *(point[None] for _, point in marks.values())])
     low, high = points.min(0), points.max(0)
     span = max(0.3, float((high - low).max()))
-    panels = [
-        _Panel(title, axes, (low + high) / 2, span)
-        for title, axes in (("from above", (0, 1)), ("from the side", (1, 2)))
-    ]
+    views = {"from above": (0, 1), "from the side": (1, 2)}
+    panels = [_Panel(title, axes, (low + high) / 2, span) for title, axes in views.items()]
     for panel in panels:
         panel.path(path)
         for name, (kind, point) in marks.items():

@@ -102,6 +102,7 @@ class MetaWorldWorld(World):
     """One Meta-World episode at a time; ``reset(options={"task": ...})`` changes the task."""
 
     def __init__(self, config: MetaWorldConfig) -> None:
+        """Open the simulator of the config's first task; `WorldError` where it or OpenGL is missing."""
         self.name, self.action_spec, self.max_steps = config.world, ACTION_SPEC, config.max_steps
         self.config = config
         self._simulator: Any = None
@@ -148,7 +149,8 @@ class MetaWorldWorld(World):
         seen = simulator._get_curr_obs_combined_no_goal()
         simulator._prev_obs = seen
         space, stacked = simulator.sawyer_observation_space, np.hstack((seen, seen, simulator._get_pos_goal()))
-        return np.clip(stacked, space.low, space.high).astype(np.float32)
+        state: FloatArray = np.clip(stacked, space.low, space.high).astype(np.float32)
+        return state
 
     def step(self, action: FloatArray) -> Step:
         """Move for 12.5 ms. The reward is Meta-World's, 0 to 10."""
@@ -210,7 +212,7 @@ class MetaWorldWorld(World):
         return Camera(pose, 2 * math.degrees(math.atan(half)))
 
     def describe(self) -> dict[str, Any]:
-        """Task, layout, gripper, objects, goal, cameras and Meta-World's own measures; the gripper's pixel per camera."""
+        """Task, layout, gripper, objects, goal, Meta-World's own measures, and each camera with the gripper's pixel."""
         self._check_begun()
         tip = np.asarray(self._simulator.tcp_center, np.float64)
         cameras = {}

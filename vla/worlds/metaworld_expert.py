@@ -24,7 +24,8 @@ def _policy(task: str) -> Any:
         from metaworld.policies import ENV_POLICY_MAP
     except ImportError as error:
         raise WorldError(f"{REMEDY} ({error})") from error
-    return ENV_POLICY_MAP[check_task(task)]()  # keeps nothing between calls, so one serves every session
+    kind: Any = ENV_POLICY_MAP[check_task(task)]
+    return kind()  # keeps nothing between calls, so one serves every session
 
 
 def scripted_action(task: str, state: FloatArray) -> FloatArray:
@@ -41,6 +42,7 @@ class MetaWorldPolicySession:
     """One episode. Scripted policies have no memory; the session only holds its task."""
 
     def __init__(self, instruction: str) -> None:
+        """`DataError` unless the instruction is a sentence of the world."""
         self._task: str | None = task_of(instruction)
 
     def act(self, observation: Observation) -> Decision:

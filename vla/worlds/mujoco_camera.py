@@ -90,6 +90,7 @@ class MujocoCameras:
     """
 
     def __init__(self, model: Any, width: int, height: int) -> None:
+        """Set the model's drawing quality and open the context; `WorldError` where there is no OpenGL."""
         import mujoco
 
         model.vis.quality.shadowsize, model.vis.quality.offsamples = 1, 0
