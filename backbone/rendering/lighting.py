@@ -34,7 +34,7 @@ class Lamp:
 
 @dataclass(frozen=True)
 class Lighting:
-    """A surface's light, at its corners: ``above`` or ``below`` by where it faces along y, the sun, and the lamps, summed.
+    """A surface's light, at its corners: ``above`` or ``below`` by where it faces, the sun and the lamps, summed.
 
     ``to_sun`` points from the scene to the sun; its length does not matter. The driving worlds, whose z is up, give
     ``up`` as (0, 0, 1).
