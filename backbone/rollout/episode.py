@@ -26,8 +26,8 @@ from backbone.worlds.world import Info, World, check_action
 class Moment:
     """What a watcher is shown after the reset (``step`` 0, no action) and after every step.
 
-    ``decision`` is there at the steps before which the agent was asked; ``latest`` is the one the action came from, made
-    now or, with a chunk of several actions, earlier. ``before`` is the observation that preceded the action.
+    ``decision`` is there at the steps before which the agent was asked, ``latest`` is the one the action came from:
+    the same, or with a chunk of several actions an earlier one. ``before`` is the observation before the action.
     """
 
     world: World

@@ -195,8 +195,7 @@ _FONTS: dict[int, ImageFont.ImageFont | ImageFont.FreeTypeFont] = {}
 
 
 def _length(text: str, size: int) -> int:
-    length: float = _font(size).getlength(text)
-    return round(length)
+    return int(_font(size).getlength(text) + 0.5)
 
 
 def _width(picture: Image) -> int:

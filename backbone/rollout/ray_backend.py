@@ -19,6 +19,7 @@ from backbone.rollout.processes import ProcessPool
 from backbone.rollout.results import EpisodeError, EpisodeResult
 
 LANES = 4  # tasks an actor is given at once, for each of its slots: keeps a batch full while some episodes end early
+START_TRIES = 3  # of a local cluster: Ray gives up after 30 s, which a busy machine may need
 
 
 class Host:
@@ -127,19 +128,26 @@ class RayPool:
 
 
 def _connect(ray: Any, config: RolloutConfig) -> None:
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    try:
-        if config.ray is not None:
-            ray.init(address=config.ray, **quiet)
+    where = f"the Ray cluster at {config.ray}" if config.ray else "a local Ray cluster"
+    for attempt in range(1, START_TRIES + 1):
+        try:
+            ray.init(**_cluster(config), log_to_driver=False, logging_level="error")
             return
-        paths = os.pathsep.join(path for path in sys.path if path)
-        ray.init(
-            address="local",
-            num_cpus=max(config.workers, os.cpu_count() or 1),
-            include_dashboard=False,
-            runtime_env={"env_vars": {"PYTHONPATH": paths}},
-            **quiet,
-        )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = f"the Ray cluster at {config.ray}" if config.ray else "a local Ray cluster"
-        raise WorldError(f"{where} cannot be used: {error}; check the address, or use the processes backend") from error
+        except Exception as error:  # Ray raises bare exceptions, for one when a busy machine is slow to start it
+            ray.shutdown()
+            if attempt == START_TRIES or config.ray is not None:
+                raise WorldError(
+                    f"{where} cannot be used: {error}; check the address, or use the processes backend"
+                ) from error
+
+
+def _cluster(config: RolloutConfig) -> dict[str, Any]:
+    if config.ray is not None:
+        return {"address": config.ray}
+    paths = os.pathsep.join(path for path in sys.path if path)  # so that workers import what this process imports
+    return {
+        "address": "local",
+        "num_cpus": max(config.workers, os.cpu_count() or 1),
+        "include_dashboard": False,
+        "runtime_env": {"env_vars": {"PYTHONPATH": paths}},
+    }
