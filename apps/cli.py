@@ -78,7 +78,9 @@ def _run(words: tuple[str, ...], arguments: list[str]) -> int:
     import tyro
 
     entry = REGISTRY[words]
-    kind = importlib.import_module(entry.module).Command
+    module = importlib.import_module(entry.module)
+    # A command whose options depend on a name among its arguments (a world) offers the class that fits them.
+    kind = module.command_for(arguments) if hasattr(module, "command_for") else module.Command
     command = cast(
         Command,
         tyro.cli(

@@ -7,6 +7,7 @@ import importlib
 from dataclasses import dataclass
 from typing import cast
 
+from apps.plugins import is_plugin, load_plugin
 from backbone.errors import ConfigError
 from backbone.worlds.world import WorldConfig
 
@@ -57,7 +58,9 @@ WORLDS: dict[str, WorldEntry] = {
 
 
 def world_config_class(name: str) -> type[WorldConfig]:
-    """The config class of a world; an unknown name is answered with the closest one."""
+    """The config class of a world or of your own ``package.module:Class``; the closest name answers an unknown one."""
+    if is_plugin(name):
+        return cast(type[WorldConfig], load_plugin(name, "world", "options", "make"))
     if name not in WORLDS:
         close = difflib.get_close_matches(name, WORLDS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

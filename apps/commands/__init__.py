@@ -62,6 +62,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "train the looking circuit alone, as a LoRA adapter",
         "fovea train perception --output runs/looking",
     ),
+    ("rollout",): Entry(
+        "apps.commands.rollout",
+        "let an agent act in a world, and measure it",
+        "fovea rollout rooms --agent expert --episodes 100 --workers 2 --video 3",
+    ),
     ("reproduce",): Entry(
         "apps.commands.reproduce", "measure the claims of the README again", "fovea reproduce --list"
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -195,11 +196,12 @@ _FONTS: dict[int, ImageFont.ImageFont | ImageFont.FreeTypeFont] = {}
 
 
 def _length(text: str, size: int) -> int:
-    return int(_font(size).getlength(text) + 0.5)
+    return math.ceil(_font(size).getlength(text))
 
 
 def _width(picture: Image) -> int:
-    return max(64, min(3 * PANEL_HEIGHT, round(picture.shape[1] * PANEL_HEIGHT / picture.shape[0])))
+    height, width = picture.shape[:2]
+    return int(np.clip(round(width * PANEL_HEIGHT / height), 64, 3 * PANEL_HEIGHT))
 
 
 def _even(value: int) -> int:
