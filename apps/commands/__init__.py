@@ -54,6 +54,17 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "fovea data ministar --count 20 --output runs/ministar",
     ),
     ("data", "sample"): Entry("apps.commands.data_sample", "make the sample picture again", "fovea data sample"),
+    ("data", "record"): Entry(
+        "apps.commands.data_record",
+        "record an agent's episodes as a LeRobot data set",
+        "fovea data record metaworld --agent expert --episodes 20 --output runs/drawer",
+    ),
+    ("worlds", "list"): Entry("apps.commands.worlds_list", "the worlds, and how to get each", "fovea worlds list"),
+    ("worlds", "install"): Entry(
+        "apps.commands.worlds_install",
+        "build the environment of a simulator that needs its own Python",
+        "fovea worlds install habitat",
+    ),
     ("train", "backbone"): Entry(
         "apps.commands.train_backbone", "rebuild nano from nothing on a CPU", "fovea train backbone --output runs/nano"
     ),

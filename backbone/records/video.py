@@ -126,8 +126,8 @@ def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         raise DataError(f"{path} is missing")
     try:
         with av.open(str(path), "r") as file:
-            if not file.streams.video:
-                raise DataError(f"{path} has no pictures in it")
+            if not file.streams.video or file.streams.video[0].codec_context is None:
+                raise DataError(f"{path} has no pictures in it that anything here can decode")
             stream = file.streams.video[0]
             stream.codec_context.options = {"err_detect": "explode"}
             stream.codec_context.thread_count = 1
