@@ -1,0 +1,254 @@
+"""Habitat's side of `navigation.worlds.habitat`: episodes in habitat-sim, in the interpreter that has it.
+
+Needs Python 3.8 or newer, NumPy and habitat-sim (0.2.2 from ``fovea worlds install habitat``, or conda's own build);
+imports nothing of Fovea. Metres, y up, -z forward; rotations are ``x, y, z, w``. Distances are Habitat's: along the
+navigation mesh to the nearest view point; None stands for "no path".
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+
+def _load_episode() -> Any:
+    """The module ``habitat_episode`` next to this file, which is on no path of this interpreter."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "habitat_episode.py")
+    spec = importlib.util.spec_from_file_location("fovea_habitat_episode", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ep = _load_episode()
+
+
+def load_habitat() -> Any:
+    """The habitat_sim module; our environment's build is made ready by a module of its own."""
+    os.environ.setdefault("MAGNUM_LOG", "quiet")  # both are read at import
+    os.environ.setdefault("HABITAT_SIM_LOG", "quiet")
+    if importlib.util.find_spec("fovea_habitat") is not None:
+        import fovea_habitat  # type: ignore[import-not-found]
+
+        return fovea_habitat.habitat_sim
+    import habitat_sim  # type: ignore[import-not-found]
+
+    return habitat_sim
+
+
+def open_world(arguments: dict[str, Any]) -> HabitatEpisodes:
+    """The world of `arguments`, see `navigation.worlds.habitat.HabitatConfig`."""
+    return HabitatEpisodes(arguments)
+
+
+class HabitatEpisodes:
+    """One simulator that moves from scene to scene, and the episode under way."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        """Load habitat-sim; scenes are opened by the first episode."""
+        self._hs = load_habitat()
+        self._settings = arguments
+        self._sim: Any = None
+        self._scene: Any = None
+        self._episode: Any = None
+
+    def spec(self) -> dict[str, Any]:
+        """Name, action spec and limit of steps; and the simulator's version."""
+        choices = list(self._settings["actions"])
+        limits = {"low": [0.0], "high": [len(choices) - 1.0]}
+        action = {"names": ["action"], "units": ["index"], "kind": "discrete", "choices": choices, "control_hz": 1.0}
+        version = str(self._hs.__version__)
+        return {
+            "name": "habitat",
+            "action_spec": {**action, **limits},
+            "max_steps": self._settings["max_steps"],
+            "habitat_sim": version,
+        }
+
+    # episodes ----------------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+        """Begin the episode described by ``options``: scene, start, view points (N, 3), instruction."""
+        self._open_scene(options["scene"], options.get("scene_dataset") or "default")
+        self._sim.seed(seed)
+        ep.place(self._hs, self._sim, ep.WALKER, options["start_position"], options["start_rotation_xyzw"])
+        self._episode = ep.Episode(self._hs, self._sim, options, self._settings)
+        frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
+        return self._reply(frames, False)
+
+    def step(self, action: Any) -> dict[str, Any]:
+        """Apply one action by its index; ``stop`` ends the episode, and the picture stays."""
+        name = self._settings["actions"][int(np.asarray(action)[0])]
+        episode = self._episode
+        if name == "stop":
+            episode.stop()
+            frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
+            return self._reply(frames, False)
+        frames = self._sim.step(name)
+        collided = bool(frames["collided"])
+        episode.moved(name, collided)
+        return self._reply(frames, collided)
+
+    def _reply(self, frames: dict[str, Any], collided: bool) -> dict[str, Any]:
+        episode = self._episode
+        succeeded = episode.succeeded()
+        info = {"success": succeeded, "collided": collided, "distance_to_goal": ep.finite(episode.distance)}
+        depths = {"front": np.ascontiguousarray(frames["depth"])} if self._settings["depth"] else {}
+        return {
+            "images": {"front": np.ascontiguousarray(frames["rgb"][..., :3])},
+            "depths": depths,
+            "state": None,
+            "instruction": episode.instruction,
+            "time_s": float(episode.steps),
+            "reward": float(succeeded),
+            "terminated": episode.stopped,
+            "truncated": not episode.stopped and episode.steps >= self._settings["max_steps"],
+            "info": info,
+        }
+
+    def expert_action(self) -> list[float]:
+        """The index of the action that leads along the shortest path to the nearest view point, or stops there."""
+        return [float(self._settings["actions"].index(self._episode.expert.action()))]
+
+    def metrics(self) -> dict[str, Any]:
+        """What was measured so far, as raw numbers; formulas are Fovea's side's."""
+        return dict(self._episode.outcome(), success=float(self._episode.succeeded()))
+
+    def describe(self) -> dict[str, Any]:
+        """Privileged state: pose, distances, the labelled objects of the scene."""
+        episode = self._episode
+        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        return {
+            "position": position.tolist(),
+            "rotation_xyzw": rotation,
+            "distance_to_goal": ep.finite(episode.distance),
+            "geodesic_distance": ep.finite(episode.shortest),
+            "objects": self._objects,
+            "steps": episode.steps,
+        }
+
+    # further calls -----------------------------------------------------------------------------------------------
+
+    def panorama(self) -> dict[str, Any]:
+        """Four pictures (H, W, 3) at 0, 90, 180 and 270 degrees to the left; counted, but no step of the episode."""
+        position, _ = ep.pose_of(self._sim, ep.WALKER)
+        rotation = self._sim.get_agent(ep.WALKER).get_state().rotation
+        pictures = []
+        for quarter in range(4):
+            turned = rotation * self._hs.utils.common.quat_from_angle_axis(quarter * math.pi / 2, np.array([0, 1, 0]))
+            ep.place(self._hs, self._sim, ep.HEAD, position, ep.xyzw(turned))
+            pictures.append(np.ascontiguousarray(self._sim.get_sensor_observations(agent_ids=ep.HEAD)["rgb"][..., :3]))
+        self._episode.panoramas += 1
+        return {"images": np.stack(pictures)}
+
+    def semantic(self) -> dict[str, Any]:
+        """Object ids (H, W) int32 of the present view, 0 for none, and the category of every id."""
+        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        return self.look(position, rotation)
+
+    def look(self, position: Any, rotation_xyzw: Any) -> dict[str, Any]:
+        """Object ids and picture from any pose of the body, in the open scene; the episode does not notice."""
+        for body in (ep.HEAD, ep.LABELER):
+            ep.place(self._hs, self._sim, body, position, rotation_xyzw)
+        ids = self._sim.get_sensor_observations(agent_ids=ep.LABELER)["semantic"]
+        rgb = self._sim.get_sensor_observations(agent_ids=ep.HEAD)["rgb"][..., :3]
+        categories = {str(o["id"]): o["category"] for o in self._objects}
+        return {
+            "ids": np.ascontiguousarray(ids.astype(np.int32)),
+            "rgb": np.ascontiguousarray(rgb),
+            "names": categories,
+        }
+
+    def geodesics(self, starts: Any, ends: Any) -> list[float | None]:
+        """Length of the shortest path between each pair of rows, None where there is none."""
+        pairs = zip(np.asarray(starts, np.float32), np.asarray(ends, np.float32))  # noqa: B905 - Python 3.8
+        return [ep.finite(ep.distance_to(self._hs, self._sim.pathfinder, start, end[None])[0]) for start, end in pairs]
+
+    def snap(self, points: Any) -> Any:
+        """Nearest walkable point to each row; NaN cannot be sent, so a row without one raises."""
+        snapped = np.stack([np.asarray(self._sim.pathfinder.snap_point(p)) for p in np.asarray(points, np.float32)])
+        if not np.isfinite(snapped).all():
+            raise ValueError(f"no walkable point near rows {np.flatnonzero(~np.isfinite(snapped).all(1)).tolist()}")
+        return snapped.astype(np.float32)
+
+    def floor_map(self, metres_per_pixel: float) -> dict[str, Any]:
+        """Walkable cells (H, W) at the body's height, where their corner lies, and the way walked (T, 3)."""
+        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        low = np.asarray(self._sim.pathfinder.get_bounds()[0], np.float64)
+        free = np.asarray(self._sim.pathfinder.get_topdown_view(metres_per_pixel, float(position[1])))
+        way = np.asarray(self._episode.way, np.float32)
+        corner = [float(low[0]), float(low[2])]
+        return {"free": free.astype(np.uint8), "corner": corner, "way": way, "rotation_xyzw": rotation}
+
+    def open_scene(self, scene: str, scene_dataset: str = "default") -> dict[str, Any]:
+        """Open a scene without an episode: its labelled objects and the area one can walk on."""
+        self._open_scene(scene, scene_dataset)
+        return {"objects": self._objects, "navigable_area": float(self._sim.pathfinder.navigable_area)}
+
+    def close(self) -> None:
+        """Release the simulator."""
+        if self._sim is not None:
+            self._sim.close()
+            self._sim = None
+
+    # within ------------------------------------------------------------------------------------------------------
+
+    def _open_scene(self, scene: str, scene_dataset: str) -> None:
+        if (scene, scene_dataset) == self._scene:
+            return
+        if not os.path.isfile(scene):
+            raise FileNotFoundError(f"scene {scene} does not exist")
+        config = self._configuration(scene, scene_dataset)
+        self._scene = None
+        if self._sim is None:
+            self._sim = self._hs.Simulator(config)
+        else:
+            self._sim.reconfigure(config)
+        if not self._sim.pathfinder.is_loaded:
+            raise RuntimeError(f"scene {scene} has no navigation mesh and none could be computed")
+        self._objects = ep.labelled_objects(self._sim)
+        self._scene = (scene, scene_dataset)
+
+    def _configuration(self, scene: str, scene_dataset: str) -> Any:
+        """Three bodies share one place, so that rare pictures (labels, panoramas) cost nothing in a common step."""
+        s = self._settings
+        simulator = self._hs.SimulatorConfiguration()
+        simulator.scene_id = scene
+        simulator.scene_dataset_config_file = scene_dataset
+        simulator.gpu_device_id = s["gpu_device_id"]
+        simulator.allow_sliding = s["allow_sliding"]
+        simulator.enable_physics = False
+        simulator.load_semantic_mesh = True
+        if s["lighting"]:  # scenes are drawn in their plain colours otherwise
+            simulator.override_scene_light_defaults = True
+            simulator.scene_light_setup = self._hs.gfx.DEFAULT_LIGHTING_KEY
+        kinds = self._hs.SensorType
+        walker = [("rgb", kinds.COLOR)] + ([("depth", kinds.DEPTH)] if s["depth"] else [])
+        bodies = [walker, [("rgb", kinds.COLOR)], [("semantic", kinds.SEMANTIC)]]
+        return self._hs.Configuration(simulator, [self._body(cameras) for cameras in bodies])
+
+    def _body(self, cameras: list[Any]) -> Any:
+        s = self._settings
+        body = self._hs.agent.AgentConfiguration()
+        body.height, body.radius = s["agent_height_m"], s["agent_radius_m"]
+        body.sensor_specifications = [self._camera(name, kind) for name, kind in cameras]
+        amounts = {"move_forward": s["forward_m"]}
+        spec, actuation = self._hs.agent.ActionSpec, self._hs.agent.ActuationSpec
+        names = ("move_forward", "turn_left", "turn_right", "look_up", "look_down")
+        body.action_space = {n: spec(n, actuation(amounts.get(n, s["turn_deg"]))) for n in names}
+        return body
+
+    def _camera(self, name: str, kind: Any) -> Any:
+        s = self._settings
+        camera = self._hs.CameraSensorSpec()
+        camera.uuid, camera.sensor_type = name, kind
+        camera.resolution = [s["height"], s["width"]]
+        camera.position = [0.0, s["camera_height_m"], 0.0]
+        camera.hfov = s["hfov_deg"]
+        return camera
