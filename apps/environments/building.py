@@ -1,4 +1,4 @@
-"""The steps recipes share: finding a Python, making a virtual environment, installing pinned files, running programs."""
+"""The steps recipes share: finding a Python, making a virtual environment, installing pinned files."""
 
 from __future__ import annotations
 
