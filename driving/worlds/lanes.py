@@ -1,0 +1,39 @@
+"""highway-env's lanes as asphalt and paint of the driving world's scenery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from highway_env.road.lane import LineType, StraightLane
+
+from driving.worlds.body import Body
+from driving.worlds.scenery import Marking, Strip
+from driving.worlds.traffic import flipped
+
+BEHIND_M, AHEAD_M = 150.0, 1700.0  # of the highway's ten kilometres, what an episode can see
+
+
+def highway_scene(network: Any, ego: Body) -> tuple[list[Strip], list[Marking]]:
+    """Asphalt and markings of all lanes of a road network, cut to what the ego car can reach."""
+    strips, markings = [], []
+    for lane in network.lanes_list():
+        places = _places(lane, ego)
+        middle = flipped([lane.position(s, 0.0) for s in places])
+        widths = np.array([float(lane.width_at(s)) for s in places])
+        strips.append(Strip(middle, widths))
+        for line, side in zip(lane.line_types, (-0.5, 0.5), strict=True):  # highway-env's left is negative
+            if line != LineType.NONE:
+                edge = flipped([lane.position(s, side * w) for s, w in zip(places, widths, strict=True)])
+                markings.append(Marking(edge, dashed=line == LineType.STRIPED))
+    return strips, markings
+
+
+def _places(lane: Any, ego: Body) -> list[float]:
+    """Where along a lane to sample it: every 2 m in bends, every 8 m on straights."""
+    low, high, step = 0.0, float(lane.length), 2.0
+    if type(lane).mro()[1:] and isinstance(lane, StraightLane) and not hasattr(lane, "amplitude"):
+        here = lane.local_coordinates(np.array([ego.x, -ego.y]))[0]
+        low, high, step = max(low, here - BEHIND_M), min(high, here + AHEAD_M), 8.0
+    count = max(int(np.ceil((high - low) / step)), 1) + 1
+    return np.linspace(low, high, count).tolist()  # type: ignore[no-any-return]
