@@ -23,6 +23,7 @@ from backbone.records.layout import (
     WORLD_TIME,
     Feature,
 )
+from backbone.records.video import pixel_format
 
 PICTURE_AXES = ["height", "width", "channels"]
 
@@ -38,7 +39,7 @@ def features_of(
     features: dict[str, Feature] = {}
     for name, image in observation.images.items():
         height, width = image.shape[:2]
-        about = {"video.height": height, "video.width": width, **video}
+        about = {"video.height": height, "video.width": width, "video.pix_fmt": pixel_format(width, height), **video}
         features[CAMERA + name] = Feature("video", (height, width, 3), PICTURE_AXES, about)
     if observation.state is not None:
         size = len(observation.state)

@@ -41,9 +41,14 @@ class VideoQuality:
     def about(self, fps: Fraction) -> dict[str, Any]:
         """What the info file says of the coding, in LeRobot's words."""
         whole = int(fps) if fps.denominator == 1 else float(fps)
-        coding = {"video.codec": "h264", "video.pix_fmt": "yuv420p", "video.fps": whole, "video.channels": 3}
+        coding = {"video.codec": "h264", "video.fps": whole, "video.channels": 3}
         chosen = {"video.g": KEY_FRAME_EVERY, "video.crf": self.crf, "video.preset": self.preset}
         return {**coding, **chosen, "has_audio": False, "is_depth_map": False}
+
+
+def pixel_format(width: int, height: int) -> str:
+    """How colours are stored: one for four pixels, or one for each where a side is odd and has no pairs of pixels."""
+    return "yuv444p" if width % 2 or height % 2 else "yuv420p"
 
 
 class VideoWriter:
@@ -55,7 +60,7 @@ class VideoWriter:
         options = {"crf": str(quality.crf), "preset": quality.preset, "g": str(KEY_FRAME_EVERY), "bf": "0"}
         self._stream: VideoStream = self._file.add_stream("libx264", rate=fps, options=options)
         self._stream.width, self._stream.height = width, height
-        self._stream.pix_fmt = "yuv444p" if width % 2 or height % 2 else "yuv420p"
+        self._stream.pix_fmt = pixel_format(width, height)
         self._stream.codec_context.thread_count = 1
         self._stream.codec_context.time_base = self._tick = 1 / fps
         self._count = 0
