@@ -205,8 +205,11 @@ class ToySession:
         self._generator = np.random.default_rng(seed)
         self._memory = np.zeros(2, np.float32)
         self._count = 0
+        self._closed = False
 
     def act(self, observation: Observation) -> Decision:
+        if self._closed:
+            raise WorldError("toy policy: this session is closed")
         config, spec = self._policy.config, self._policy.spec
         assert observation.state is not None
         place, goal = observation.state[:2], observation.state[2:]
@@ -236,4 +239,4 @@ class ToySession:
         return values
 
     def close(self) -> None:
-        pass
+        self._closed = True

@@ -78,6 +78,14 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "let an agent act in a world, and measure it",
         "fovea rollout rooms --agent expert --episodes 100 --workers 2 --video 3",
     ),
+    ("check", "world"): Entry(
+        "apps.commands.check_world", "whether a world does what worlds must", "fovea check world rooms"
+    ),
+    ("check", "policy"): Entry(
+        "apps.commands.check_policy",
+        "whether an agent does what agents must",
+        "fovea check policy random --world rooms",
+    ),
     ("reproduce",): Entry(
         "apps.commands.reproduce", "measure the claims of the README again", "fovea reproduce --list"
     ),

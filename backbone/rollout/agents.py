@@ -21,6 +21,7 @@ from backbone.errors import ConfigError, DataError, WorldError
 from backbone.worlds.world import World
 
 RESTING_CHOICES = ("idle", "noop", "stay", "stop")  # names of a discrete action that stands still
+CLOSED = "this session is closed; start another one"
 RANDOM_STREAM = 0x5EED  # keeps an agent's dice apart from those of a world with the same seed
 
 
@@ -129,7 +130,7 @@ class _ExpertSession:
 
     def act(self, observation: Observation) -> Decision:
         if self._world is None:
-            raise WorldError("this session is closed")
+            raise WorldError(CLOSED)
         return Decision(single(self._world.expert_action(), self._spec))
 
     def close(self) -> None:
@@ -166,9 +167,11 @@ class RandomAgent:
 class _RandomSession:
     def __init__(self, spec: ActionSpec, generator: np.random.Generator) -> None:
         self._spec = spec
-        self._generator = generator
+        self._generator: np.random.Generator | None = generator
 
     def act(self, observation: Observation) -> Decision:
+        if self._generator is None:
+            raise WorldError(CLOSED)
         spec = self._spec
         if spec.kind == "discrete":
             drawn = self._generator.integers(np.asarray(spec.low, int), np.asarray(spec.high, int) + 1)
@@ -176,7 +179,7 @@ class _RandomSession:
         return Decision(single(self._generator.uniform(spec.low, spec.high).astype(np.float32), spec))
 
     def close(self) -> None:
-        pass
+        self._generator = None
 
 
 @dataclass(frozen=True)
@@ -212,13 +215,15 @@ class ConstantAgent:
 
 class _ConstantSession:
     def __init__(self, chunk: ActionChunk) -> None:
-        self._chunk = chunk
+        self._chunk: ActionChunk | None = chunk
 
     def act(self, observation: Observation) -> Decision:
+        if self._chunk is None:
+            raise WorldError(CLOSED)
         return Decision(self._chunk)
 
     def close(self) -> None:
-        pass
+        self._chunk = None
 
 
 def resting_action(spec: ActionSpec) -> tuple[float, ...]:
