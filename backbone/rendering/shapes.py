@@ -21,25 +21,46 @@ Tile = tuple[float, float, float, float]
 Points = NDArray[np.float64]
 
 
+def _unit_box() -> tuple[Points, Points, Points, list[str]]:
+    """A box from (0, 0, 0) to (1, 1, 1): corners (12, 3, 3), normals, uv with v down, the side of each triangle."""
+    sides = {
+        "+z": ((0, 0, 1), (1, 0, 0), (0, 1, 0)),
+        "-z": ((1, 0, 0), (-1, 0, 0), (0, 1, 0)),
+        "+x": ((1, 0, 1), (0, 0, -1), (0, 1, 0)),
+        "-x": ((0, 0, 0), (0, 0, 1), (0, 1, 0)),
+        "+y": ((0, 1, 1), (1, 0, 0), (0, 0, -1)),
+        "-y": ((0, 0, 0), (1, 0, 0), (0, 0, 1)),
+    }
+    corners, normals, uvs, names = [], [], [], []
+    for name, (corner, right, up) in sides.items():
+        origin, a, b = (np.array(v, np.float64) for v in (corner, right, up))
+        for triangle in (((0, 0), (1, 0), (1, 1)), ((0, 0), (1, 1), (0, 1))):
+            corners.append([origin + i * a + j * b for i, j in triangle])
+            normals.append([np.cross(a, b)] * 3)
+            uvs.append([(i, 1 - j) for i, j in triangle])
+            names.append(name)
+    return np.array(corners), np.array(normals), np.array(uvs, np.float64), names
+
+
+_BOX, _BOX_NORMALS, _BOX_UV, _BOX_SIDES = _unit_box()
+_TOP = np.array([name == "+y" for name in _BOX_SIDES])
+
+
 @dataclass
 class MeshBuilder:
     """Collects parts; `build` makes the `Mesh`. ``transform`` (4, 4) is applied to what is added while it is set."""
 
     transform: Points = field(default_factory=lambda: np.eye(4))
-    _quads: list[Points] = field(default_factory=list)  # (N, 3, 8) rows of position, normal, uv
-    _ids: list[NDArray[np.int32]] = field(default_factory=list)
+    _rows: list[tuple[Points, Points, Points]] = field(default_factory=list)  # (3 N, 3), (3 N, 3), (3 N, 2)
+    _ids: list[tuple[int, int]] = field(default_factory=list)  # how many triangles, which object
 
     def triangles(self, corners: ArrayLike, uv: ArrayLike, normals: ArrayLike, object_id: int) -> None:
         """Add triangles: ``corners`` and ``normals`` (N, 3, 3), ``uv`` (N, 3, 2), counter-clockwise from outside."""
-        places, turned = np.asarray(corners, np.float64), np.asarray(normals, np.float64)
         matrix = self.transform
-        places = places @ matrix[:3, :3].T + matrix[:3, 3]
-        turned = turned @ matrix[:3, :3].T
-        lengths = np.linalg.norm(turned, axis=-1, keepdims=True)
-        if (lengths < 1e-12).any():
-            raise DataError("mesh builder: a normal of length 0")
-        self._quads.append(np.concatenate([places, turned / lengths, np.asarray(uv, np.float64)], -1))
-        self._ids.append(np.full(len(places), object_id, np.int32))
+        places = np.asarray(corners, np.float64).reshape(-1, 3) @ matrix[:3, :3].T + matrix[:3, 3]
+        turned = np.asarray(normals, np.float64).reshape(-1, 3) @ matrix[:3, :3].T
+        self._rows.append((places, turned, np.asarray(uv, np.float64).reshape(-1, 2)))
+        self._ids.append((len(places) // 3, object_id))
 
     def quad(
         self, corner: ArrayLike, right: ArrayLike, up: ArrayLike, tile: Tile, object_id: int, repeat: float = 0.0
@@ -77,21 +98,24 @@ class MeshBuilder:
         leave_out: str = "",
     ) -> None:
         """An upright box between two corners (y up). ``leave_out`` names sides not wanted, of ``-x+x-y+y-z+z``."""
-        (x0, y0, z0), (x1, y1, z1) = (np.asarray(v, np.float64) for v in (low, high))
-        w, h, d = x1 - x0, y1 - y0, z1 - z0
-        if min(w, h, d) <= 0:
+        start = np.asarray(low, np.float64)
+        size = np.asarray(high, np.float64) - start
+        if min(size.tolist()) <= 0:
             raise DataError(f"mesh builder: a box needs low < high, got {low!r} and {high!r}")
-        sides = {
-            "+z": ((x0, y0, z1), (w, 0, 0), (0, h, 0)),
-            "-z": ((x1, y0, z0), (-w, 0, 0), (0, h, 0)),
-            "+x": ((x1, y0, z1), (0, 0, -d), (0, h, 0)),
-            "-x": ((x0, y0, z0), (0, 0, d), (0, h, 0)),
-            "+y": ((x0, y1, z1), (w, 0, 0), (0, 0, -d)),
-            "-y": ((x0, y0, z0), (w, 0, 0), (0, 0, d)),
-        }
-        for name, (corner, right, up) in sides.items():
-            if name not in leave_out:
-                self.quad(corner, right, up, top if top and name == "+y" else tile, object_id, repeat)
+        wanted = [i for i, name in enumerate(_BOX_SIDES) if name not in leave_out]
+        if repeat > 0.0 and max(size.tolist()) > repeat:
+            for i in wanted[::2]:
+                a, b, c = _BOX[i] * size
+                self.quad(start + a, b - a, c - b, top if top and _TOP[i] else tile, object_id, repeat)
+            return
+        u0, v0, u1, v1 = tile
+        st = _BOX_UV * (u1 - u0, v1 - v0) + (u0, v0)
+        if top is not None:
+            st[_TOP] = _BOX_UV[_TOP] * (top[2] - top[0], top[3] - top[1]) + top[:2]
+        if leave_out:
+            self.triangles(_BOX[wanted] * size + start, st[wanted], _BOX_NORMALS[wanted], object_id)
+        else:
+            self.triangles(_BOX * size + start, st, _BOX_NORMALS, object_id)
 
     def cylinder(
         self,
@@ -166,12 +190,20 @@ class MeshBuilder:
         )
 
     def build(self) -> Mesh:
-        """The mesh of all parts so far; `DataError` if there are none."""
-        if not self._quads:
+        """The mesh of all parts so far; `DataError` if there are none, or for a normal of length 0."""
+        if not self._rows:
             raise DataError("mesh builder: nothing was added")
-        rows = np.concatenate(self._quads).reshape(-1, 8).astype(np.float32)
-        positions, normals, uv = (np.ascontiguousarray(c) for c in (rows[:, :3], rows[:, 3:6], rows[:, 6:]))
-        return Mesh(positions, normals, uv, np.concatenate(self._ids))
+        positions, normals, uv = (np.concatenate([rows[i] for rows in self._rows]) for i in range(3))
+        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+        if (lengths < 1e-12).any():
+            raise DataError("mesh builder: a normal of length 0")
+        counts, ids = zip(*self._ids, strict=True)
+        return Mesh(
+            positions.astype(np.float32),
+            (normals / lengths).astype(np.float32),
+            uv.astype(np.float32),
+            np.repeat(np.asarray(ids, np.int32), counts),
+        )
 
 
 def _cuts(length: float, repeat: float) -> Points:

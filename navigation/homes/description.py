@@ -137,10 +137,11 @@ class Home:
 
     def __post_init__(self) -> None:
         names = {r.name for r in self.rooms}
-        ids = [x.id for x in (*self.doors, *self.windows, *self.things)]
+        ids = [d.id for d in self.doors] + [w.id for w in self.windows] + [t.id for t in self.things]
         if len(names) != len(self.rooms) or len(set(ids)) != len(ids) or min(ids, default=FIRST_ID) < FIRST_ID:
             raise DataError(f"home {self.seed}: room names and ids must be unique and ids start at {FIRST_ID}")
-        used = [r for d in self.doors for r in d.rooms] + [x.room for x in (*self.windows, *self.things)]
+        used = [r for d in self.doors for r in d.rooms]
+        used += [w.room for w in self.windows] + [t.room for t in self.things]
         if not names.issuperset(used):
             raise DataError(f"home {self.seed}: no room {sorted(set(used) - names)}; there are {sorted(names)}")
 

@@ -111,9 +111,9 @@ def _rooms(random: Random, plan: Plan, palette: Palette) -> tuple[Room, ...]:
         name = cell.kind if counts[cell.kind] == 1 else f"{cell.kind}_{counts[cell.kind]}"
         half, bright, warm = WALL / 2, random.uniform(0.5, 1.1), random.uniform(-0.12, 0.12)
         lamp = (round(bright * (1 + warm), 3), round(bright, 3), round(bright * (1 - 1.3 * warm), 3))
-        bounds = (round(v, 3) for v in (cell.x0 + half, cell.z0 + half, cell.x1 - half, cell.z1 - half))
+        x0, z0, x1, z1 = (round(v, 3) for v in (cell.x0 + half, cell.z0 + half, cell.x1 - half, cell.z1 - half))
         surfaces = palette.floor(cell.kind), palette.wall(cell.kind), palette.ceiling()
-        out.append(Room(name, cell.kind, *bounds, *surfaces, lamp))
+        out.append(Room(name, cell.kind, x0, z0, x1, z1, *surfaces, lamp))
     return tuple(out)
 
 

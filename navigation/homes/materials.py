@@ -38,7 +38,8 @@ def _noise(random: np.random.Generator, grain: int, stretch: int = 1) -> Field:
     jy, jx = (iy + 1) % down, (ix + 1) % across
     a, b = coarse[np.ix_(iy, ix)], coarse[np.ix_(iy, jx)]
     c, d = coarse[np.ix_(jy, ix)], coarse[np.ix_(jy, jx)]
-    return (a * (1 - fx) + b * fx) * (1 - fy) + (c * (1 - fx) + d * fx) * fy
+    field: Field = (a * (1 - fx) + b * fx) * (1 - fy) + (c * (1 - fx) + d * fx) * fy
+    return field
 
 
 def _mixed(first: Rgb, second: Rgb, share: Field) -> Picture:

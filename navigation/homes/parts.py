@@ -26,7 +26,8 @@ def _turned(pitch: float, yaw: float, roll: float) -> Points:
     about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
     about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
     about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
-    return about_y @ about_x @ about_z
+    turned: Points = about_y @ about_x @ about_z
+    return turned
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,20 @@ class Block:
         half = np.asarray(self.size) / 2
         signs = np.array([(a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
         pose = self.frame()
-        return (signs * half) @ pose[:3, :3].T + pose[:3, 3]  # type: ignore[no-any-return]
+        corners: Points = (signs * half) @ pose[:3, :3].T + pose[:3, 3]
+        return corners
 
     def build(self, builder: MeshBuilder, tiles: list[Tile], object_id: int) -> None:
         """Add its six sides to the mesh."""
         outer = builder.transform
-        builder.transform = outer @ self.frame()
         half = np.asarray(self.size) / 2
-        builder.box(-half, half, tiles[self.material], object_id, top=tiles[self.top], repeat=self.repeat)
+        middle = np.zeros(3)
+        if any(self.turn):
+            builder.transform = outer @ self.frame()
+        else:
+            middle = np.array([self.base[0], self.base[1] + half[1], self.base[2]])
+        top = tiles[self.top] if self.top != self.material else None
+        builder.box(middle - half, middle + half, tiles[self.material], object_id, top=top, repeat=self.repeat)
         builder.transform = outer
 
 
@@ -81,7 +88,8 @@ class Body:
             np.stack([r * np.cos(angles) * self.squash[0], np.full(12, h), r * np.sin(angles) * self.squash[1]], 1)
             for r, h in self.profile
         ]
-        return np.concatenate(rings) + np.asarray(self.base)
+        corners: Points = np.concatenate(rings) + np.asarray(self.base)
+        return corners
 
     def build(self, builder: MeshBuilder, tiles: list[Tile], object_id: int) -> None:
         """Add its sides and ends to the mesh."""
