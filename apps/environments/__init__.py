@@ -36,7 +36,9 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    "habitat": Recipe("apps.environments.habitat", ("3.13",), ("habitat/*",), "60 MB to download, 0.9 GB on disk"),
+    "habitat": Recipe(
+        "apps.environments.habitat.install", ("3.13",), ("habitat/*",), "60 MB to download, 0.9 GB on disk"
+    ),
     "metadrive": Recipe(
         "apps.environments.metadrive", ("3.11",), ("metadrive.txt",), "0.2 GB to download, 0.9 GB on disk"
     ),
