@@ -22,7 +22,7 @@ from backbone.worlds.world import Info, Step, World, check_action
 from vla.worlds.arm_drawing import draw_arm
 from vla.worlds.metaworld_expert import REMEDY, scripted_action
 from vla.worlds.metaworld_tasks import ACTION_SPEC, CONTROL_HZ, INSTRUCTIONS, check_task
-from vla.worlds.mujoco_camera import MujocoCameras, gl_backend
+from vla.worlds.mujoco_camera import MujocoCameras, PictureError, gl_backend
 
 # Whether the camera hangs upside down in Meta-World's own scene; the world turns its pictures, once, and nobody else.
 CAMERAS: dict[str, bool] = {
@@ -82,7 +82,6 @@ class MetaWorldConfig:
 
 def _open_simulator(task: str) -> Any:
     """A Meta-World environment with its goal visible, whose layouts come from its own seeded generator."""
-    gl_backend()  # settle OpenGL before MuJoCo is imported
     try:
         from metaworld.env_dict import ALL_V3_ENVIRONMENTS
     except ImportError as error:
@@ -115,8 +114,13 @@ class MetaWorldWorld(World):
         if self._simulator is not None and task == self._task:
             return
         self.close()
-        self._simulator = _open_simulator(task)
-        self._cameras = MujocoCameras(self._simulator.model, self.config.width, self.config.height)
+        try:
+            gl_backend()  # settle OpenGL before MuJoCo is imported
+            self._simulator = _open_simulator(task)
+            self._cameras = MujocoCameras(self._simulator.model, self.config.width, self.config.height)
+        except PictureError as error:
+            self.close()
+            raise WorldError(f"metaworld: {error}") from error
         self._task = task
 
     def reset(self, *, seed: int, options: Mapping[str, Any] | None = None) -> tuple[Observation, Info]:

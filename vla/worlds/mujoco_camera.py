@@ -1,6 +1,7 @@
 """Fast pictures of a MuJoCo model on a machine without a screen: no shadows, no multisampling, a buffer of exact size.
 
 On software OpenGL these three settings are worth a factor of ten; they must stand before the GL context is made.
+Needs MuJoCo and NumPy and imports nothing of Fovea: LIBERO's worker loads this file in its own interpreter.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import ctypes
 import functools
 import importlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from backbone.contracts import Image
-from backbone.errors import WorldError
+from numpy.typing import NDArray
 
 REMEDY = "install a software OpenGL: apt-get install -y libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6"
 _EGL_DEVICE_PLATFORM = 0x313F
+
+
+class PictureError(RuntimeError):
+    """No picture can be drawn here; the message says what to install or unset."""
 
 
 def _egl_device_works() -> bool:
@@ -58,19 +62,19 @@ def _osmesa_exists() -> bool:
 def gl_backend() -> str:
     """``egl``, ``osmesa`` or what ``MUJOCO_GL`` says; settled once a process, as MuJoCo loads OpenGL once.
 
-    Raises `WorldError` with the packages to install where neither works.
+    Raises `PictureError` with the packages to install where neither works.
     """
     wish = os.environ.get("MUJOCO_GL", "").strip().lower()
     if wish in ("egl", "osmesa", "glfw"):
         chosen = wish
     elif wish not in ("", "enable", "enabled", "on", "true", "1"):
-        raise WorldError(f"MUJOCO_GL is {wish!r}, which draws no picture here; unset it or take egl or osmesa")
+        raise PictureError(f"MUJOCO_GL is {wish!r}, which draws no picture here; unset it or take egl or osmesa")
     elif _egl_device_works():
         chosen = "egl"
     elif _osmesa_exists():
         chosen = "osmesa"
     else:
-        raise WorldError(f"no OpenGL without a screen: neither an EGL device nor OSMesa works here; {REMEDY}")
+        raise PictureError(f"no OpenGL without a screen: neither an EGL device nor OSMesa works here; {REMEDY}")
     os.environ["MUJOCO_GL"] = chosen  # MuJoCo's own loader reads it when the first context is made
     return chosen
 
@@ -80,7 +84,7 @@ def _new_context(width: int, height: int) -> Any:
     try:
         return importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
     except Exception as error:  # PyOpenGL and the drivers raise whatever they like
-        raise WorldError(f"cannot open an OpenGL context through {backend}: {error}; {REMEDY}") from error
+        raise PictureError(f"cannot open an OpenGL context through {backend}: {error}; {REMEDY}") from error
 
 
 class MujocoCameras:
@@ -89,8 +93,11 @@ class MujocoCameras:
     The context is current only during a call, so a world may be stepped from any one thread at a time.
     """
 
-    def __init__(self, model: Any, width: int, height: int) -> None:
-        """Set the model's drawing quality and open the context; `WorldError` where there is no OpenGL."""
+    def __init__(self, model: Any, width: int, height: int, hidden_groups: Sequence[int] = ()) -> None:
+        """Set the model's drawing quality and open the context; geoms of ``hidden_groups`` are not drawn.
+
+        Raises `PictureError` where there is no OpenGL.
+        """
         import mujoco
 
         model.vis.quality.shadowsize, model.vis.quality.offsamples = 1, 0
@@ -98,7 +105,9 @@ class MujocoCameras:
         self._model, self._mujoco, self._size = model, mujoco, (width, height)
         self._context = _new_context(width, height)
         self._context.make_current()
-        self._scene, self._option = mujoco.MjvScene(model, maxgeom=2000), mujoco.MjvOption()
+        self._scene, self._option = mujoco.MjvScene(model, maxgeom=10_000), mujoco.MjvOption()
+        for group in hidden_groups:
+            self._option.geomgroup[group] = 0
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
             self._scene.flags[flag] = 0
         self._drawing = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50.value)
@@ -111,17 +120,17 @@ class MujocoCameras:
 
             egl.EGL.eglMakeCurrent(egl.EGL_DISPLAY, egl.EGL.EGL_NO_SURFACE, egl.EGL.EGL_NO_SURFACE, None)
 
-    def render(self, data: Any, camera: str, upside_down: bool = False) -> Image:
+    def render(self, data: Any, camera: str, upside_down: bool = False) -> NDArray[np.uint8]:
         """The picture (H, W, 3) of a camera named in the model; ``upside_down`` turns it by half a turn.
 
         A half turn, not a mirror: left and right change places as well, as they must for a camera that hangs.
         """
         if self._context is None:
-            raise WorldError("the camera was closed; reset the world to open it again")
+            raise PictureError("the camera was closed; reset the world to open it again")
         mujoco, (width, height) = self._mujoco, self._size
         view = mujoco.MjvCamera()
         view.type, view.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, self._model.camera(camera).id
-        pixels: Image = np.empty((height, width, 3), np.uint8)
+        pixels: NDArray[np.uint8] = np.empty((height, width, 3), np.uint8)
         rectangle = mujoco.MjrRect(0, 0, width, height)
         mujoco.mjv_updateScene(
             self._model, data, self._option, None, view, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
