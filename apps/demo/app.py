@@ -1,4 +1,4 @@
-"""The demo as a whole: a tab for each system over one loaded model, one run at a time, on this machine alone."""
+"""The demo as a whole: its tabs over one loaded model, one run of it at a time, on this machine alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import gradio as gr
 
-from apps.demo import search_tab
+from apps.demo import search_tab, worlds_tab
 from apps.demo.config import DemoConfig
 from apps.demo.context import DemoContext
 from apps.demo.jobs import Jobs
 from apps.demo.style import CSS, theme
+from apps.demo.worlds_view import WORLDS_CSS
 from backbone.vlm import VLM
 
-TABS: list[tuple[str, Callable[[DemoContext], None]]] = [("Search", search_tab.build)]
+TABS: list[tuple[str, Callable[[DemoContext], None]]] = [("Search", search_tab.build), ("Worlds", worlds_tab.build)]
 
 HEAD = """<div class="fv-head"><h1>Fovea</h1>
 <p>The eye sees most of the world blurred and turns its sharp centre to where it matters. So does the model here: it
@@ -27,23 +28,25 @@ KEEP_UPLOADS_S = 3600
 
 
 def build_demo(vlm: VLM, config: DemoConfig | None = None) -> gr.Blocks:
-    """The page with all tabs, not yet served. Every tab runs ``vlm``, one run at a time."""
+    """The page with all tabs, not yet served. ``vlm`` runs one run at a time; worlds run beside it, a few at once."""
     config = config or DemoConfig()
-    context = DemoContext(vlm, config, Jobs(config.deadline_s))
+    worlds = Jobs(config.world_deadline_s, turns=config.max_worlds)
+    context = DemoContext(vlm, config, Jobs(config.deadline_s), worlds)
     demo = gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S))
     with demo:
         gr.HTML(HEAD)
         for name, build in TABS:
             with gr.Tab(name):
                 build(context)
-        demo.unload(_stop_session(context.jobs))
+        demo.unload(_stop_session(context.jobs, context.worlds))
     demo.queue(max_size=config.max_queue, default_concurrency_limit=1)
     return demo
 
 
-def _stop_session(jobs: Jobs) -> Callable[[gr.Request], None]:
+def _stop_session(*all_jobs: Jobs) -> Callable[[gr.Request], None]:
     def stop(request: gr.Request) -> None:
-        jobs.cancel(str(request.session_hash))
+        for jobs in all_jobs:
+            jobs.cancel(str(request.session_hash))
 
     return stop
 
@@ -55,7 +58,7 @@ def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
         server_port=config.port,
         max_file_size=config.max_upload_bytes,
         theme=theme(),
-        css=CSS,
+        css=CSS + WORLDS_CSS,
         share=False,
         ssr_mode=False,
         mcp_server=False,

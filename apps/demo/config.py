@@ -18,13 +18,16 @@ class DemoConfig:
     max_megapixels: float = 100.0  # decoding needs 7 bytes a pixel: 0.7 GB at the limit
     max_queue: int = 8  # runs waiting; one more is refused
     deadline_s: float = 120.0  # longest a run may compute
+    max_worlds: int = 2  # worlds open at once; each holds a simulator
+    world_deadline_s: float = 900.0  # longest an episode may be watched
 
     def __post_init__(self) -> None:
         if not 0 < self.port < 65536:
             raise ConfigError(f"port must be 1 to 65535, got {self.port}")
-        if self.max_queue < 1:
-            raise ConfigError(f"max_queue must be at least 1, got {self.max_queue}")
-        for name in ("max_upload_mb", "max_megapixels", "deadline_s"):
+        for name in ("max_queue", "max_worlds"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("max_upload_mb", "max_megapixels", "deadline_s", "world_deadline_s"):
             if not getattr(self, name) > 0:  # also true for NaN
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
 

@@ -11,8 +11,9 @@ from backbone.vlm import VLM
 
 @dataclass(frozen=True)
 class DemoContext:
-    """The one loaded model, the settings, and the turn-taking of runs across all tabs."""
+    """The one loaded model, the settings, and the turn-taking: of the model across all tabs, and of worlds."""
 
     vlm: VLM
     config: DemoConfig
     jobs: Jobs
+    worlds: Jobs

@@ -1,4 +1,4 @@
-"""Running one piece of slow work at a time in a worker thread, with its events streamed and a stop event that ends it.
+"""Running slow work, one or a few at a time, each in a thread of its own, with its events streamed and a stop event.
 
 A web page may be left, its queue entry cancelled or its deadline passed while the model computes. Each of these sets
 the job's stop event; the model ends within one step, and only then does the next job get its turn.
@@ -44,7 +44,7 @@ class _Failed:
 class _Job:
     """One thread that waits for its turn, works, and reports into a queue."""
 
-    def __init__(self, work: Work, turn: threading.Lock, poll_s: float) -> None:
+    def __init__(self, work: Work, turn: threading.Semaphore, poll_s: float) -> None:
         self.stop = threading.Event()
         self.started_at: float | None = None
         self.reports: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -69,18 +69,20 @@ class _Job:
 
 
 class Jobs:
-    """Streams work, one job at a time, and knows which session owns which job so that others can cancel it."""
+    """Streams work, ``turns`` jobs at a time, and knows which session owns which job so that others can cancel it."""
 
-    def __init__(self, deadline_s: float, tick_s: float = 0.25) -> None:
+    def __init__(self, deadline_s: float, tick_s: float = 0.25, turns: int = 1) -> None:
         """No job runs yet.
 
         Args:
             deadline_s: longest time a job may work, in seconds, counted from when it gets its turn.
             tick_s: longest silence of a stream, in seconds; a `Tick` fills it.
+            turns: how many jobs work at once; the others wait.
         """
         self.deadline_s = deadline_s
         self._tick_s = tick_s
-        self._turn = threading.Lock()
+        self._turns = turns
+        self._turn = threading.Semaphore(turns)
         self._guard = threading.Lock()
         self._owned: dict[str, set[_Job]] = {}
 
@@ -134,8 +136,11 @@ class Jobs:
             return sum(len(jobs) for jobs in self._owned.values())
 
     def idle(self, timeout_s: float) -> bool:
-        """Wait until no work holds the turn; False if that takes longer than ``timeout_s`` seconds."""
-        if not self._turn.acquire(timeout=timeout_s):
-            return False
-        self._turn.release()
-        return True
+        """Wait until no work holds a turn; False if that takes longer than ``timeout_s`` seconds."""
+        end = time.monotonic() + timeout_s
+        held = 0
+        while held < self._turns and self._turn.acquire(timeout=max(0.0, end - time.monotonic())):
+            held += 1
+        for _ in range(held):
+            self._turn.release()
+        return held == self._turns

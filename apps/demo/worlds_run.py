@@ -1,0 +1,151 @@
+"""One run of the Worlds tab: from what the page sends to the updates it shows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from apps.demo.context import DemoContext
+from apps.demo.jobs import DeadlineError, Done, Tick
+from apps.demo.worlds_catalogue import chosen_agent, chosen_world
+from apps.demo.worlds_screen import Screen, Snapshot, Viewer
+from apps.demo.worlds_view import metrics_html, result_html, status_html, view_html
+from backbone.errors import CancelledError, DataError, FoveaError
+from backbone.rollout.agents import AgentConfig
+from backbone.rollout.config import Episode
+from backbone.rollout.episode import run_episode
+from backbone.rollout.results import EpisodeResult
+from backbone.worlds.world import WorldConfig
+
+PACES: dict[str, float | None] = {"10 steps a second": 10.0, "full speed": None}
+MAX_SEED = 2**31 - 1
+OUTPUTS = ("status", "view", "metrics")
+FRAME = "frame"  # wakes the page; the frame itself waits on the screen
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the page sends, checked."""
+
+    world: WorldConfig
+    agent: AgentConfig
+    seed: int
+    steps_per_s: float | None
+
+    @property
+    def title(self) -> str:
+        """The run in words."""
+        return f"{self.agent.agent} in {self.world.world}, seed {self.seed}"
+
+
+def read_request(world: Any, value: Any, seed: Any, agent: Any, pace: Any) -> RunRequest:
+    """Check everything a page or a script can send.
+
+    Raises:
+        DataError: an unknown or unusable world, value, agent or pace, or a seed that is no whole number from 0 on.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | float) or seed != seed or not 0 <= seed <= MAX_SEED:
+        raise DataError(f"seed must be a whole number from 0 to {MAX_SEED}, got {str(seed)[:80]!r}")
+    if seed != int(seed):
+        raise DataError(f"seed must be a whole number, got {seed}")
+    if pace not in PACES:
+        raise DataError(f"pace must be one of {', '.join(PACES)}, got {str(pace)[:80]!r}")
+    config = chosen_world(world, value)
+    return RunRequest(config, chosen_agent(agent, config.world), int(seed), PACES[pace])
+
+
+def update(**values: Any) -> tuple[Any, ...]:
+    """A full row of outputs in which only the named ones change."""
+    unknown = set(values) - set(OUTPUTS)
+    if unknown:
+        raise KeyError(f"no such outputs: {sorted(unknown)}")
+    return tuple(values.get(name, gr.skip()) for name in OUTPUTS)
+
+
+def run_world(context: DemoContext, owner: str, read: Callable[[], RunRequest]) -> Iterator[Any]:
+    """Updates of the page while one episode runs; ends with an error toast when it cannot.
+
+    Args:
+        context: settings and turn-taking.
+        owner: the session, for stopping.
+        read: gives the checked request; called here so that its errors are shown like all others.
+    """
+    last: Snapshot | None = None
+    try:
+        yield update(status=status_html("waiting"), view="", metrics="")
+        request = read()
+        screen = Screen(lambda: None)
+        stream = context.worlds.stream(_work(request, screen), owner)
+        try:
+            for item in stream:
+                if isinstance(item, Done):
+                    last = screen.take() or last
+                    yield _final(request, item.result, last)
+                elif isinstance(item, Tick):
+                    if last is None:
+                        yield update(status=status_html("waiting" if item.waiting else "opening", title=request.title))
+                else:
+                    shown = screen.take()
+                    if shown is not None:
+                        last = shown
+                        yield _running(request, shown)
+        finally:
+            stream.close()
+    except CancelledError:
+        yield update(status=status_html("cancelled", last, message="Stopped. This is how far it came."))
+    except (FoveaError, DeadlineError) as error:
+        message = _sentence(error)
+        yield update(status=status_html("failed", last, message=message))
+        raise gr.Error(escape(message, quote=False), print_exception=False) from error
+    except Exception:
+        message = "The program failed; its terminal shows how. Please report it."
+        yield update(status=status_html("failed", last, message=message))
+        raise
+
+
+def _work(request: RunRequest, screen: Screen) -> Callable[[threading.Event, Callable[[Any], None]], EpisodeResult]:
+    """The episode from opening its world to closing it, all in the one thread that runs this: so OpenGL wants it."""
+
+    def work(stop: threading.Event, emit: Callable[[Any], None]) -> EpisodeResult:
+        screen.wake = lambda: emit(FRAME)
+        world = request.world.make()
+        agent = None
+        try:
+            if stop.is_set():
+                raise CancelledError("stopped while the world was opening")
+            agent = request.agent.make(world.action_spec)
+            episode = Episode(0, request.seed, request.world.options(0))
+            return run_episode(world, agent, episode, watchers=(Viewer(screen, stop, request.steps_per_s),))
+        finally:
+            close = getattr(agent, "close", None)
+            if close is not None:
+                close()
+            world.close()
+
+    return work
+
+
+def _running(request: RunRequest, shown: Snapshot) -> tuple[Any, ...]:
+    return update(
+        status=status_html("running", shown, title=request.title),
+        view=view_html(shown),
+        metrics=metrics_html(shown.metrics, "so far"),
+    )
+
+
+def _final(request: RunRequest, result: EpisodeResult, last: Snapshot | None) -> tuple[Any, ...]:
+    outcome = result_html(result)
+    metrics = metrics_html(result.metrics, "at the end")
+    view = {"view": view_html(last)} if last is not None else {}
+    return update(status=status_html("done", last, title=request.title, message=outcome), metrics=metrics, **view)
+
+
+def _sentence(error: BaseException) -> str:
+    """The error's message as a sentence on the page."""
+    text = str(error).strip() or type(error).__name__
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
