@@ -170,13 +170,3 @@ def parts_of(thing: Thing) -> list[Part]:
     parts = Parts(Random(thing.variant))  # noqa: S311 - shapes, not secrets
     KINDS[thing.category].builder(parts, *thing.size)
     return parts.list
-
-
-def outlines(thing: Thing) -> list[tuple[Points, float, float]]:
-    """For every part its corners seen from above (N, 2) in the home, its lowest and its highest point."""
-    pose = pose_of(thing)
-    out = []
-    for part in parts_of(thing):
-        corners = part.corners() @ pose[:3, :3].T + pose[:3, 3]
-        out.append((corners[:, [0, 2]], float(corners[:, 1].min()), float(corners[:, 1].max())))
-    return out
