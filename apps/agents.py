@@ -37,6 +37,7 @@ AGENTS: dict[str, AgentEntry] = {
     "expert": AgentEntry("backbone.rollout.agents", "ExpertConfig", "the world's own expert, which reads the world"),
     "random": AgentEntry("backbone.rollout.agents", "RandomConfig", "random actions within the limits"),
     "still": AgentEntry("backbone.rollout.agents", "ConstantConfig", "one action for ever, by default standing still"),
+    "wander": AgentEntry("navigation.wander", "WanderConfig", "walks until the view is blocked, then turns"),
     "metaworld-expert": AgentEntry(
         "apps.agents", "MetaWorldExpertConfig", "Meta-World's scripted policies, seeing only the observation"
     ),

@@ -78,6 +78,16 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "let an agent act in a world, and measure it",
         "fovea rollout rooms --agent expert --episodes 100 --workers 2 --video 3",
     ),
+    ("serve",): Entry(
+        "apps.commands.serve",
+        "serve an agent to robots and evaluators",
+        "fovea serve metaworld --agent metaworld-expert --port 8000",
+    ),
+    ("check", "server"): Entry(
+        "apps.commands.check_server",
+        "whether a policy server does what its clients rely on",
+        "fovea check server ws://127.0.0.1:8000",
+    ),
     ("check", "world"): Entry(
         "apps.commands.check_world", "whether a world does what worlds must", "fovea check world rooms"
     ),

@@ -117,12 +117,12 @@ def _layout(values: Any, where: str) -> ObservationLayout:
 
 def _camera(values: Any, where: str) -> Camera:
     entry = _fields(values, CAMERA_FIELDS, where)
-    sizes = [entry.get("height"), entry.get("width")]
-    if any(size is not None and (type(size) is not int or size < 1) for size in sizes):
-        raise DataError(f"{where}: height and width must be whole numbers of pixels or null, got {sizes}")
+    height, width = entry.get("height"), entry.get("width")
+    if any(size is not None and (type(size) is not int or size < 1) for size in (height, width)):
+        raise DataError(f"{where}: height and width must be whole numbers of pixels or null, got {height}, {width}")
     if entry.get("layout", "HWC") not in ("HWC", "CHW"):
         raise DataError(f"{where}: layout must be HWC or CHW, got {entry['layout']!r}")
-    return Camera(*sizes, entry.get("layout", "HWC"))
+    return Camera(height, width, entry.get("layout", "HWC"))
 
 
 def _fields(values: Any, allowed: tuple[str, ...], where: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -114,8 +115,8 @@ class PolicyServer:
         await self._server.wait_closed()
         service.close()
 
-    async def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; raises what `start` and `ready` raise."""
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until SIGINT or SIGTERM; ``on_ready`` is called once warm. Raises what `start` and `ready` raise."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         await self.start()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -125,7 +126,7 @@ class PolicyServer:
             await asyncio.wait((self._warming, stopped), return_when=asyncio.FIRST_COMPLETED)
             if self._warming.done():
                 await self._warming
-                logger.info("ready at %s", self.url)
+                on_ready()
             await stopped
             logger.info("stopping")
         finally:

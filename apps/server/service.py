@@ -118,7 +118,8 @@ class Service:
 
     def metadata(self) -> dict[str, Any]:
         """What a client is told first; plain values only."""
-        limits = self.config.limits
+        limits, keys = self.config.limits, self.layout.describe()
+        keys["prompt"]["example"] = self._example.instruction
         return {
             "protocol": PROTOCOL,
             "version": VERSION,
@@ -132,7 +133,7 @@ class Service:
             "unnorm_keys": [],
             "out_of_range": self.config.out_of_range,
             "max_change": list(self.config.max_change or ()),
-            "observation_keys": self.layout.describe(),
+            "observation_keys": keys,
             "resets": ["reset", "seed", "prompt"],
             "limits": {
                 "max_message_bytes": limits.max_bytes,

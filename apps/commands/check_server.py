@@ -1,0 +1,64 @@
+"""``fovea check server URL``."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from apps.commands.check_world import conclude, show
+from apps.output import Output
+from backbone.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Check a policy server that speaks openpi's protocol, Fovea's or any other; what failed says what to do.
+
+    Fovea's servers say themselves what to send them. For others give the keys: --like, or --keys with a JSON file such
+    as {"observation/image": {"shape": [224, 224, 3], "dtype": "uint8"}, "prompt": {"dtype": "str"}}.
+    """
+
+    url: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="URL")]  # ws://HOST:PORT
+    like: Literal["libero", "droid", "aloha"] | None = None  # send the observations of this platform
+    keys: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None  # send observations of these keys
+    prompt: str = ""  # the instruction that is sent; default: the one the server gives as an example
+    token_env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None  # environment variable with the token
+    timeout: float = 10.0  # seconds for every answer
+    requests: int = 50  # timed
+    hostile: bool = False  # also send frames that crash careless servers
+    json: bool = False  # print the findings as JSON only
+
+    def run(self, output: Output) -> int:
+        """Run the checks; exit code 1 if one failed."""
+        from backbone.checks.server import check_server
+        from backbone.checks.server_probe import PRESETS, ServerProbe
+
+        if self.timeout <= 0 or self.requests < 1:
+            raise ConfigError(f"--timeout and --requests must be positive, got {self.timeout} and {self.requests}")
+        keys = PRESETS[self.like] if self.like else self._keys()
+        probe = ServerProbe(
+            self.url if "://" in self.url else f"ws://{self.url}",
+            os.environ.get(self.token_env) if self.token_env else None,
+            keys,
+            self.prompt,
+            self.timeout,
+            self.requests,
+            self.hostile,
+        )
+        return conclude(output, check_server(probe, lambda finding: show(output.console, finding)))
+
+    def _keys(self) -> dict[str, Any] | None:
+        if self.keys is None:
+            return None
+        try:
+            found = json.loads(self.keys.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.keys}: cannot be read as JSON ({error})") from error
+        if not isinstance(found, dict) or not found:
+            raise DataError(f"{self.keys}: expected an object of keys with shape and dtype")
+        return found
