@@ -17,7 +17,7 @@ from backbone.worlds.world import WorldConfig
 FIRST = "*"
 # The names under which other projects' clients send a world's cameras; FIRST is the world's first camera.
 FOREIGN_NAMES: dict[str, dict[str, str]] = {
-    "libero": {"observation/image": "agentview", "observation/wrist_image": "wrist"},
+    "libero": {"observation/image": "agentview", "observation/wrist_image": "robot0_eye_in_hand"},
     "metaworld": {"observation/image": FIRST, "observation/wrist_image": "gripperPOV"},
     "rooms": {"observation/image": FIRST},
     "habitat": {"observation/image": FIRST},
