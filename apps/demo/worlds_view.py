@@ -40,10 +40,9 @@ def view_html(shown: Snapshot) -> str:
 def _panel(name: str, picture: Image) -> str:
     height, width = picture.shape[:2]
     shape = width / height  # basis and growth in this proportion give all panels of a row one height
-    return (
-        f'<figure style="flex:{shape:.3f} 1 {170 * shape:.0f}px;max-width:{420 * shape:.0f}px"><img src="{picture_url(picture)}" '
-        f'alt="{escape(name)}" width="{width}" height="{height}"><figcaption>{escape(name)}</figcaption></figure>'
-    )
+    style = f"flex:{shape:.3f} 1 {170 * shape:.0f}px;max-width:{420 * shape:.0f}px"
+    image = f'<img src="{picture_url(picture)}" alt="{escape(name)}" width="{width}" height="{height}">'
+    return f'<figure style="{style}">{image}<figcaption>{escape(name)}</figcaption></figure>'
 
 
 def picture_url(picture: Image) -> str:
@@ -162,7 +161,8 @@ WORLDS_CSS = """
 .fv-action { font-size: .9rem; gap: 4px 14px; }
 .fv-action .fv-chosen { color: white; background: var(--primary-700); border-radius: 5px; padding: 0 8px; }
 .fv-world-metrics h3 { margin: 0 0 6px; font-size: 1rem; font-weight: 600; }
-.fv-world-metrics dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 8px; margin: 0; }
+.fv-world-metrics dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 8px;
+  margin: 0; }
 .fv-world-metrics dl > div { padding: 6px 12px; border-radius: 8px; border: 1px solid var(--border-color-primary);
   background: var(--background-fill-primary); }
 .fv-world-metrics dt { font-size: .8rem; font-weight: 400; color: var(--body-text-color-subdued); }
