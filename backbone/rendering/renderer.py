@@ -54,7 +54,7 @@ class Renderer:
         """Open a context and copy the atlas to it."""
         if not (1 <= width <= 8192 and 1 <= height <= 8192):
             raise DataError(f"renderer: width and height must lie in [1, 8192], got {width} x {height}")
-        self.width, self.height, self._cull = width, height, cull
+        self.width, self.height, self._cull, self._smooth = width, height, cull, smooth
         pixels = np.ascontiguousarray(check_image(atlas, "renderer atlas"))
         self._lock = threading.Lock()
         self._meshes: dict[int, tuple[Any, Any]] = {}
@@ -62,15 +62,11 @@ class Renderer:
         self._context = open_context()
         self.device = str(self._context.info["GL_RENDERER"])
         with self._context:
-            self._set_up(pixels, smooth)
+            self._set_up(pixels)
 
-    def _set_up(self, atlas: Image, smooth: bool) -> None:
+    def _set_up(self, atlas: Image) -> None:
         context, size = self._context, (self.width, self.height)
-        self._atlas = context.texture((atlas.shape[1], atlas.shape[0]), 3, atlas.tobytes(), alignment=1)
-        if smooth:
-            self._atlas.build_mipmaps(max_level=3)  # a border of 8 pixels is one pixel at level 3
-        else:
-            self._atlas.filter = (context.NEAREST, context.NEAREST)
+        self._atlas = self._texture(atlas)
         self._surface = context.program(vertex_shader=SURFACE_VERTEX, fragment_shader=SURFACE_FRAGMENT)
         self._sky = context.program(vertex_shader=SKY_VERTEX, fragment_shader=SKY_FRAGMENT)
         self._sky_array = context.vertex_array(self._sky, [])
@@ -83,6 +79,21 @@ class Renderer:
             context.depth_renderbuffer(size),
         )
         context.front_face = "cw"  # the picture is drawn upside down, which turns every triangle round
+
+    def repaint(self, atlas: Image) -> None:
+        """Take another atlas from now on; meshes keep their places in it."""
+        pixels = np.ascontiguousarray(check_image(atlas, "renderer atlas"))
+        with self._lock, self._entered():
+            self._atlas.release()
+            self._atlas = self._texture(pixels)
+
+    def _texture(self, pixels: Image) -> Any:
+        texture = self._context.texture((pixels.shape[1], pixels.shape[0]), 3, pixels.tobytes(), alignment=1)
+        if self._smooth:
+            texture.build_mipmaps(max_level=3)  # a border of 8 pixels is one pixel at level 3
+        else:
+            texture.filter = (self._context.NEAREST, self._context.NEAREST)
+        return texture
 
     def upload(self, mesh: Mesh) -> int:
         """Copy a mesh to the renderer; the handle stands for it in `render` and `discard`."""
@@ -153,14 +164,15 @@ class Renderer:
 
     def _read(self, depth: bool, ids: bool) -> Frame:
         shape = (self.height, self.width)
-        colour = np.frombuffer(self._buffer.read(components=3, attachment=0, alignment=1), np.uint8)
-        metres = np.frombuffer(self._buffer.read(components=1, attachment=1, dtype="f4"), np.float32) if depth else None
-        objects = np.frombuffer(self._buffer.read(components=1, attachment=2, dtype="i4"), np.int32) if ids else None
-        return Frame(
-            colour.reshape(*shape, 3),
-            None if metres is None else metres.reshape(shape),
-            None if objects is None else objects.reshape(shape),
-        )
+        colour = np.empty((*shape, 3), np.uint8)
+        self._buffer.read_into(colour, components=3, attachment=0, alignment=1)
+        metres = np.empty(shape, np.float32) if depth else None
+        if metres is not None:
+            self._buffer.read_into(metres, components=1, attachment=1, dtype="f4")
+        objects = np.empty(shape, np.int32) if ids else None
+        if objects is not None:
+            self._buffer.read_into(objects, components=1, attachment=2, dtype="i4")
+        return Frame(colour, metres, objects)
 
     def _entered(self) -> Any:
         if self._context is None:

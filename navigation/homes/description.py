@@ -119,7 +119,10 @@ class Thing:
 
 @dataclass(frozen=True)
 class Home:
-    """A home. ``start`` is a free place in it (y = 0) with a heading, where an agent may begin."""
+    """A home. ``start`` is a free place in it (y = 0) where an agent may begin, looking along ``start_heading``.
+
+    A heading is in radians: 0 looks along -z, and it grows to the left, as a rotation about y does.
+    """
 
     seed: int
     split: str
@@ -133,7 +136,7 @@ class Home:
     sun: Vector  # direction towards it
     daylight: float  # 0 dark to 1 bright
     start: Vector
-    start_yaw: float
+    start_heading: float
 
     def __post_init__(self) -> None:
         names = {r.name for r in self.rooms}

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, get_args
+
+from shapely.geometry import Point, box
 
 from backbone.errors import ConfigError, DataError
 from navigation.homes.description import FIRST_ID, Door, Home, Room, Thing, Vector, Window
 from navigation.homes.furnish import Furnisher
 from navigation.homes.furniture import GOAL_CATEGORIES
+from navigation.homes.geodesic import free_floor
 from navigation.homes.palette import Palette
 from navigation.homes.plan import WIDTHS, Plan, make_plan
 from navigation.homes.program import wishes_for
-from navigation.homes.space import NARROW, SIDES, YAWS, Space, merged
+from navigation.homes.space import SIDES, YAWS, Space, merged
 
 Split = Literal["train", "val"]
 WALL = 0.14
 DOOR_HEIGHT = 2.05
+_ROOM_FLOOR = 0.4  # square metres of every room that an agent must be able to reach
 _OFFSETS = {"train": 0, "val": 1_000_000_007}  # seeds of different splits never meet
 
 
@@ -80,27 +84,25 @@ def _generate(random: Random, seed: int, split: str, rules: HomeRules) -> Home |
         furnisher.fill(wishes_for(room.kind, rules.unusual))
         next_id = furnisher.next_id
         things += furnisher.things
-    start = _start(random, rooms, things)
-    if start is None:
-        return None
     angle = random.uniform(0, 2 * math.pi)
     sun = (round(math.cos(angle), 3), round(random.uniform(0.6, 1.2), 3), round(math.sin(angle), 3))
-    materials = tuple(palette.materials)
-    return Home(
-        seed,
-        split,
-        height,
-        WALL,
-        rooms,
-        doors,
-        windows,
-        tuple(things),
-        materials,
-        sun,
-        round(random.uniform(0.35, 1.0), 3),
-        start,
-        round(random.uniform(-math.pi, math.pi), 4),
+    home = Home(
+        seed=seed,
+        split=split,
+        height=height,
+        wall=WALL,
+        rooms=rooms,
+        doors=doors,
+        windows=windows,
+        things=tuple(things),
+        materials=tuple(palette.materials),
+        sun=sun,
+        daylight=round(random.uniform(0.35, 1.0), 3),
+        start=(0.0, 0.0, 0.0),
+        start_heading=round(random.uniform(-math.pi, math.pi), 4),
     )
+    start = _start(random, home)
+    return None if start is None else replace(home, start=start)
 
 
 def _rooms(random: Random, plan: Plan, palette: Palette) -> tuple[Room, ...]:
@@ -177,13 +179,15 @@ def _windows(random: Random, plan: Plan, palette: Palette, rooms: tuple[Room, ..
     return tuple(out)
 
 
-def _start(random: Random, rooms: tuple[Room, ...], things: list[Thing]) -> Vector | None:
-    """A place with `NARROW` metres to the nearest thing, in a random room."""
-    solid = [t.box() for t in things if t.on == 0 and t.category != "rug" and t.position[1] < 0.9]
-    for _ in range(200):
-        room = random.choice(rooms)
-        x, z = random.uniform(room.x0 + 0.3, room.x1 - 0.3), random.uniform(room.z0 + 0.3, room.z1 - 0.3)
-        far = (math.hypot(max(a[0] - x, 0, x - b[0]), max(a[2] - z, 0, z - b[2])) for a, b in solid)
-        if all(d > NARROW for d in far):
-            return round(x, 3), 0.0, round(z, 3)
+def _start(random: Random, home: Home) -> Vector | None:
+    """A place on the free floor; None if that floor does not reach into every room."""
+    floor = free_floor(home)
+    if any(floor.intersection(box(r.x0, r.z0, r.x1, r.z1)).area < _ROOM_FLOOR for r in home.rooms):
+        return None
+    roomy = floor.buffer(-0.05)
+    for _ in range(500):
+        room = random.choice(home.rooms)
+        x, z = round(random.uniform(room.x0, room.x1), 3), round(random.uniform(room.z0, room.z1), 3)
+        if roomy.contains(Point(x, z)):
+            return x, 0.0, z
     return None

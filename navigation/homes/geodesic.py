@@ -53,6 +53,28 @@ def _covered(corners: Points) -> Polygon | None:
     return hull if hull.area > 1e-6 else None
 
 
+def free_floor(home: Home, radius: float = AGENT_RADIUS) -> Polygon:
+    """The largest connected part of the floor on which a body of ``radius`` fits; `DataError` if there is none."""
+    rooms = [box(r.x0, r.z0, r.x1, r.z1) for r in home.rooms]
+    half = home.wall / 2 + 1e-3
+    doors = [
+        box(d.x - d.width / 2, d.z - half, d.x + d.width / 2, d.z + half)
+        if d.along == "x"
+        else box(d.x - half, d.z - d.width / 2, d.x + half, d.z + d.width / 2)
+        for d in home.doors
+    ]
+    free = shapely.union_all(rooms + doors).buffer(-radius, quad_segs=_ARC)
+    blocks = [o for o in (obstacle(t) for t in home.things) if o is not None]
+    if blocks:
+        free = free - shapely.union_all(blocks).buffer(radius, quad_segs=_ARC)
+    free = free.simplify(0.004)
+    parts = list(free.geoms) if hasattr(free, "geoms") else [free]
+    if not parts or max(p.area for p in parts) < 0.5:
+        raise DataError(f"home {home.seed}: no floor left for a body of radius {radius} m")
+    largest: Polygon = shapely.orient_polygons(max(parts, key=lambda p: p.area))
+    return largest
+
+
 @dataclass(frozen=True)
 class GoalField:
     """Distances to the nearest of some goals. Made by `FloorMap.field`; ask it with `FloorMap.distance_in`."""
@@ -68,22 +90,7 @@ class FloorMap:
     def __init__(self, home: Home, radius: float = AGENT_RADIUS) -> None:
         """Build the polygon and the graph of its corners."""
         self.home, self.radius = home, radius
-        rooms = [box(r.x0, r.z0, r.x1, r.z1) for r in home.rooms]
-        half = home.wall / 2 + 1e-3
-        doors = [
-            box(d.x - d.width / 2, d.z - half, d.x + d.width / 2, d.z + half)
-            if d.along == "x"
-            else box(d.x - half, d.z - d.width / 2, d.x + half, d.z + d.width / 2)
-            for d in home.doors
-        ]
-        floor = shapely.union_all(rooms + doors).buffer(-radius, quad_segs=_ARC)
-        blocks = [o for o in (obstacle(t) for t in home.things) if o is not None]
-        free = floor - shapely.union_all(blocks).buffer(radius, quad_segs=_ARC) if blocks else floor
-        free = free.simplify(0.004)
-        parts = list(free.geoms) if hasattr(free, "geoms") else [free]
-        if not parts or max(p.area for p in parts) < 0.5:
-            raise DataError(f"home {home.seed}: no floor left for a body of radius {radius} m")
-        self.free: Polygon = shapely.orient_polygons(max(parts, key=lambda p: p.area))
+        self.free = free_floor(home, radius)
         shapely.prepare(self.free)
         self._read_rings()
         self._graph = self._seeing()
@@ -150,7 +157,7 @@ class FloorMap:
         return found
 
     def walk(self, start: ArrayLike, end: ArrayLike) -> tuple[Points, bool]:
-        """Go straight from ``start`` towards ``end`` and stop where the way is barred: the place, and whether it was."""
+        """Go straight from ``start`` towards ``end`` and stop where it is barred: the place, and if it was."""
         p, q = np.asarray(start, np.float64), np.asarray(end, np.float64)
         hit = self._crossings(p[None], q[None])[0]
         if not hit.any():

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backbone.contracts import Image
 from backbone.rendering.mesh import Mesh
@@ -82,26 +83,47 @@ def _lining(door: Door) -> float:
     return _JAMB if door.framed else _LINING
 
 
+def _holes(home: Home, room: Room, side: str) -> list[tuple[Door, float, float]]:
+    """The openings in a wall: each door, and where along the wall its hole begins and ends."""
+    xa, za, xb, zb = wall_of(room, side)
+    length = math.hypot(xb - xa, zb - za)
+    out = []
+    for door in home.doors:
+        if room.name in door.rooms and door_side(door, room) == side:
+            middle = ((door.x - xa) * (xb - xa) + (door.z - za) * (zb - za)) / length
+            half = door.width / 2 + _lining(door)
+            out.append((door, middle - half, middle + half))
+    return out
+
+
+def solid_walls(home: Home) -> NDArray[np.float64]:
+    """The walls of all rooms without their openings, seen from above: their ends (W, 2, 2)."""
+    out = []
+    for room in home.rooms:
+        for side in SIDES:
+            xa, za, xb, zb = wall_of(room, side)
+            start, length = np.array([xa, za]), math.hypot(xb - xa, zb - za)
+            way = np.array([xb - xa, zb - za]) / length
+            holes = [(a, b) for _, a, b in _holes(home, room, side)]
+            out += [(start + way * a, start + way * b) for a, b in merged(holes, 0.0, length)]
+    return np.array(out)
+
+
 def _shell(builder: MeshBuilder, home: Home, room: Room, tiles: list[Tile]) -> None:
     w, d = room.x1 - room.x0, room.z1 - room.z0
     builder.quad((room.x0, 0, room.z1), (w, 0, 0), (0, 0, -d), tiles[room.floor], FLOOR, _FLOOR_REPEAT)
     builder.quad((room.x0, home.height, room.z0), (w, 0, 0), (0, 0, d), tiles[room.ceiling], CEILING, 2.0)
-    doors = [door for door in home.doors if room.name in door.rooms]
     for side in SIDES:
         xa, za, xb, zb = wall_of(room, side)
         length = math.hypot(xb - xa, zb - za)
         way = np.array([(xb - xa) / length, 0.0, (zb - za) / length])
         start = np.array([xa, 0.0, za])
-        holes = []
-        for door in (x for x in doors if door_side(x, room) == side):
-            middle = float((np.array([door.x, 0.0, door.z]) - start) @ way)
-            half = door.width / 2 + _lining(door)
-            holes.append((middle - half, middle + half))
+        holes = _holes(home, room, side)
+        for door, a, b in holes:
             low = door.height + _lining(door)
-            over = start + way * (middle - half) + np.array([0.0, low, 0.0])
-            up = np.array([0.0, home.height - low, 0.0])
-            builder.quad(over, way * 2 * half, up, tiles[room.wall], WALL, _WALL_REPEAT)
-        for a, b in merged(holes, 0.0, length):
+            over, up = start + way * a + np.array([0.0, low, 0.0]), (0.0, home.height - low, 0.0)
+            builder.quad(over, way * (b - a), up, tiles[room.wall], WALL, _WALL_REPEAT)
+        for a, b in merged([(a, b) for _, a, b in holes], 0.0, length):
             builder.quad(start + way * a, way * (b - a), (0.0, home.height, 0.0), tiles[room.wall], WALL, _WALL_REPEAT)
 
 
