@@ -1,0 +1,195 @@
+"""A home as files for habitat-sim: the picture's GLB, the labels' GLB and table, and the two JSON files that join them.
+
+Same frame on both sides (metres, y up, -z forward), so poses, paths and ids need no conversion. Pure Python and NumPy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Picture
+
+from backbone.contracts import Image
+from backbone.errors import DataError
+from backbone.rendering.mesh import Mesh
+from navigation.homes.description import Home
+from navigation.homes.meshes import home_pieces, joined
+
+VERSION = 1  # of the files below: another number makes cached exports be written anew
+FLOAT, UINT32 = 5126, 5125  # glTF's names of number formats
+VERTICES, INDICES = 34962, 34963  # glTF's buffer view targets
+JSON_CHUNK, BINARY_CHUNK = 0x4E4F534A, 0x004E4942
+UNIQUE_COLOURS = 32**3
+Colour = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class ExportedScene:
+    """Where a home's files are. ``scene`` is what habitat-sim opens, ``dataset`` the table of the folder's scenes."""
+
+    scene: Path
+    dataset: Path
+
+
+def export_home(home: Home, folder: Path) -> ExportedScene:
+    """Write the home's files into a folder of their own below ``folder``; done before, nothing is written.
+
+    The folder's name is a digest of the home, so that homes never share one. Several processes may export at once.
+    """
+    digest = hashlib.sha256(f"{VERSION} {home.to_json()}".encode()).hexdigest()
+    name = f"home_{digest[:20]}"
+    target = folder / name
+    if not target.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
+        try:
+            _write(home, unfinished, name)
+            os.rename(unfinished, target)
+        except OSError:
+            if not target.is_dir():  # otherwise another process was faster, with the same files
+                raise
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return ExportedScene(target / f"{name}.stage_config.json", target / "homes.scene_dataset_config.json")
+
+
+def _write(home: Home, folder: Path, name: str) -> None:
+    pieces, atlas = home_pieces(home)
+    (folder / f"{name}.glb").write_bytes(picture_glb(pieces, atlas))
+    colours = {number: label_colour(number) for number in home.labels()}
+    (folder / f"{name}.semantic.glb").write_bytes(label_glb(joined([mesh for _, mesh in pieces]), colours))
+    (folder / f"{name}.semantic.txt").write_text(label_table(home.labels(), colours), "utf-8")
+    stage = {
+        "render_asset": f"{name}.glb",
+        "collision_asset": f"{name}.glb",
+        "up": [0, 1, 0],  # without these two habitat takes z for up
+        "front": [0, 0, -1],
+        "semantic_asset": f"{name}.semantic.glb",
+        "semantic_up": [0, 1, 0],
+        "semantic_front": [0, 0, -1],
+        "semantic_descriptor_filename": f"{name}.semantic.txt",
+        "has_semantic_textures": False,
+        "requires_lighting": True,
+    }
+    (folder / f"{name}.stage_config.json").write_text(json.dumps(stage, indent=1), "utf-8")
+    dataset = {"stages": {"paths": {".json": ["*.stage_config.json"]}}}
+    (folder / "homes.scene_dataset_config.json").write_text(json.dumps(dataset, indent=1), "utf-8")
+    (folder / "home.json").write_text(home.to_json(), "utf-8")
+
+
+def picture_glb(pieces: Sequence[tuple[str, Mesh]], atlas: Image) -> bytes:
+    """A GLB of one node a piece (so that those out of view are left out), all textured by the atlas inside it."""
+    glb = _Glb()
+    png = io.BytesIO()
+    Picture.fromarray(atlas).save(png, "PNG")
+    glb.json["images"] = [{"bufferView": glb.view(png.getvalue()), "mimeType": "image/png"}]
+    glb.json["samplers"] = [{"magFilter": 9729, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}]  # as the renderer's
+    glb.json["textures"] = [{"source": 0, "sampler": 0}]
+    surface = {"baseColorTexture": {"index": 0}, "metallicFactor": 0.0, "roughnessFactor": 1.0}
+    glb.json["materials"] = [{"pbrMetallicRoughness": surface, "name": "atlas"}]
+    for name, mesh in pieces:
+        rows, order = _shared(np.concatenate([mesh.positions, mesh.normals, mesh.uv], axis=1))
+        attributes = {"POSITION": rows[:, :3], "NORMAL": rows[:, 3:6], "TEXCOORD_0": rows[:, 6:]}
+        glb.node(name, attributes, order, material=0)
+    return glb.pack()
+
+
+def label_glb(mesh: Mesh, colours: Mapping[int, Colour]) -> bytes:
+    """A GLB whose vertices have the colour of their object's id; an id without one is a `DataError`."""
+    unknown = sorted(set(np.unique(mesh.ids).tolist()) - set(colours))
+    if unknown:
+        raise DataError(f"label export: the mesh has ids {unknown[:8]} that the home does not name")
+    # glTF's vertex colours are linear, and habitat compares their sRGB with the table
+    numbers = np.array(sorted(colours))
+    linear = _linear(np.array([colours[n] for n in numbers.tolist()], np.float64) / 255)
+    painted = linear[np.searchsorted(numbers, np.repeat(mesh.ids, 3))]
+    rows, order = _shared(np.concatenate([mesh.positions, painted.astype(np.float32)], axis=1))
+    glb = _Glb()
+    glb.json["materials"] = [{"pbrMetallicRoughness": {"metallicFactor": 0.0}, "name": "labels"}]
+    glb.node("labels", {"POSITION": rows[:, :3], "COLOR_0": rows[:, 3:]}, order, material=0)
+    return glb.pack()
+
+
+def label_table(labels: Mapping[int, str], colours: Mapping[int, Colour]) -> str:
+    """The table of ids, colours and categories in HM3D's form."""
+    lines = ["HM3D Semantic Annotations"]
+    lines += [f'{n},{bytes(colours[n]).hex().upper()},"{labels[n]}",0' for n in sorted(labels)]
+    return "\n".join(lines) + "\n"
+
+
+def label_colour(number: int) -> Colour:
+    """A colour of its own for every id below 32,768, at least 8 steps in one channel from any other's."""
+    if not 0 < number < UNIQUE_COLOURS:
+        raise DataError(f"label export: ids from 1 to {UNIQUE_COLOURS - 1} have a colour, got {number}")
+    mixed = number * 20_183 % UNIQUE_COLOURS  # odd, so no two ids meet; neighbours end up far apart
+    return mixed % 32 * 8 + 4, mixed // 32 % 32 * 8 + 4, mixed // 1024 * 8 + 4
+
+
+def _linear(srgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+
+
+def _shared(rows: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
+    """The different rows, and for each given row its index among them."""
+    plain = np.ascontiguousarray(rows, np.float32) + np.float32(0)  # -0 and 0 are one
+    keys = plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return plain[first], inverse.ravel().astype(np.uint32)
+
+
+class _Glb:
+    """A binary glTF file in the making."""
+
+    def __init__(self) -> None:
+        self.json: dict[str, Any] = {"asset": {"version": "2.0", "generator": "fovea"}, "scene": 0}
+        self.json |= {"scenes": [{"nodes": []}], "nodes": [], "meshes": [], "accessors": [], "bufferViews": []}
+        self._binary = bytearray()
+
+    def view(self, data: bytes, target: int | None = None) -> int:
+        """Append bytes; the index of their buffer view."""
+        self._binary += b"\0" * (-len(self._binary) % 4)
+        view = {"buffer": 0, "byteOffset": len(self._binary), "byteLength": len(data)}
+        self.json["bufferViews"].append(view | ({"target": target} if target else {}))
+        self._binary += data
+        return len(self.json["bufferViews"]) - 1
+
+    def node(
+        self, name: str, attributes: Mapping[str, NDArray[np.float32]], indices: NDArray[np.uint32], material: int
+    ) -> None:
+        """Append a node that holds one mesh."""
+        numbered = {key: self._accessor(values, VERTICES, key == "POSITION") for key, values in attributes.items()}
+        primitive = {"attributes": numbered, "indices": self._accessor(indices, INDICES, False), "material": material}
+        self.json["meshes"].append({"name": name, "primitives": [primitive]})
+        self.json["nodes"].append({"name": name, "mesh": len(self.json["meshes"]) - 1})
+        self.json["scenes"][0]["nodes"].append(len(self.json["nodes"]) - 1)
+
+    def _accessor(self, values: NDArray[Any], target: int, bounds: bool) -> int:
+        kind = {1: "SCALAR"}.get(values.ndim) or f"VEC{values.shape[1]}"
+        number = UINT32 if values.dtype == np.uint32 else FLOAT
+        view = self.view(np.ascontiguousarray(values).tobytes(), target)
+        entry: dict[str, Any] = {"bufferView": view, "count": len(values), "componentType": number, "type": kind}
+        if bounds:
+            entry |= {"min": values.min(0).tolist(), "max": values.max(0).tolist()}
+        self.json["accessors"].append(entry)
+        return len(self.json["accessors"]) - 1
+
+    def pack(self) -> bytes:
+        """The file."""
+        self._binary += b"\0" * (-len(self._binary) % 4)
+        text = json.dumps({**self.json, "buffers": [{"byteLength": len(self._binary)}]}).encode()
+        text += b" " * (-len(text) % 4)
+        parts = struct.pack("<II", len(text), JSON_CHUNK) + text
+        parts += struct.pack("<II", len(self._binary), BINARY_CHUNK) + bytes(self._binary)
+        return struct.pack("<4sII", b"glTF", 2, 12 + len(parts)) + parts
