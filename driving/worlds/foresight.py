@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from driving.worlds.body import Body
-from driving.worlds.expert import Foreseen
-from driving.worlds.route import Floats
+from driving.worlds.expert import Car, Driver, Foreseen
+from driving.worlds.route import Floats, Route
 from driving.worlds.traffic import Simulation, flipped
 
 SIGHT_M = 120.0
+LANE_M = 4.0  # highway-env's lanes
 
 
 def foresee(simulation: Simulation, times: Floats) -> list[Foreseen]:
@@ -32,6 +33,24 @@ def foresee(simulation: Simulation, times: Floats) -> list[Foreseen]:
         if target != vehicle.lane_index and target[0] == vehicle.lane_index[0]:  # not just the lane that comes next
             found.append(_foreseen(body, *along_lanes(simulation.network, vehicle, target, times)))
     return found
+
+
+def lane_to_hold(driver: Driver, car: Car, route: Route, s: float, lateral: float, others: list[Foreseen]) -> float:
+    """How far to the left of the route to drive: 0, or the lane the car is in until there is room in the route's."""
+    if abs(lateral) < LANE_M / 2 - 0.5 or abs(lateral) > 1.5 * LANE_M:
+        return 0.0
+    own = round(lateral / LANE_M) * LANE_M
+    if abs(lateral - own) > 0.6:
+        return 0.0  # on its way already
+    for other in others:
+        place, side = route.project(other.x, other.y, near=s, window=100.0)
+        if abs(side) > LANE_M / 2 + 0.3:
+            continue
+        room = abs(place - s) - (driver.length + other.length) / 2
+        closing = (car.speed - other.speed) if place > s else (other.speed - car.speed)
+        if room < 5.0 + 0.3 * car.speed + 2.5 * max(closing, 0.0):
+            return own
+    return 0.0
 
 
 def _foreseen(body: Body, points: Floats, headings: Floats) -> Foreseen:

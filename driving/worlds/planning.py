@@ -67,9 +67,7 @@ def _pieces(simulation: Simulation, indices: list[tuple[str, str, int]]) -> list
 def _highway(simulation: Simulation, draw: np.random.Generator, duration_s: float) -> Route:
     start, end, place = simulation.ego.lane_index
     count = len(simulation.network.graph[start][end])
-    sides = [
-        side for side, there in (("change_left", place > 0), ("change_right", place < count - 1)) if there
-    ]
+    sides = [side for side, there in (("change_left", place > 0), ("change_right", place < count - 1)) if there]
     change = draw.random() < LANE_CHANGE_SHARE
     command = sides[int(draw.integers(len(sides)))] if change and sides else "keep_lane"
     place += {"keep_lane": 0, "change_left": -1, "change_right": 1}[command]  # highway-env counts from the left

@@ -28,7 +28,8 @@ _NOISY = {
     "needles": ((42, 84, 58), 12.0), "gravel": ((138, 130, 116), 10.0),
 }  # fmt: skip
 _NAMES = (
-    *_PLAIN, *_NOISY, *(f"car{i}" for i in range(len(CAR_COLOURS))), *(f"wall{i}" for i in range(len(WALLS)))
+    *_PLAIN, *_NOISY, *(f"car{i}" for i in range(len(CAR_COLOURS))), *(f"wall{i}" for i in range(len(WALLS))),
+    *(f"tower{i}" for i in range(len(WALLS))),
 )  # fmt: skip
 
 
@@ -62,17 +63,20 @@ def _inner(name: str, noise: np.random.Generator) -> np.ndarray:
         coarse = np.kron(noise.normal(0, 1, (side // 4, side // 4)), np.ones((4, 4)))
         return np.array(colour) + spread * (0.6 * coarse + 0.6 * noise.normal(0, 1, (side, side)))[..., None]
     if name.startswith("wall"):
-        return _wall(WALLS[int(name[4:])], side)
+        return _wall(WALLS[int(name[4:])], side, 2, 3)
+    if name.startswith("tower"):
+        return _wall(WALLS[int(name[5:])], side, 4, 5)
     colour = CAR_COLOURS[int(name[3:])] if name.startswith("car") else _PLAIN[name]
     return np.broadcast_to(np.array(colour, float), (side, side, 3))
 
 
-def _wall(colour: tuple[int, int, int], side: int) -> np.ndarray:
-    """Two storeys of three windows; a house repeats it."""
+def _wall(colour: tuple[int, int, int], side: int, storeys: int, windows: int) -> np.ndarray:
+    """The front of a house."""
     picture = np.broadcast_to(np.array(colour, float), (side, side, 3)).copy()
-    for row in range(2):
-        for column in range(3):
-            top, left = row * side // 2 + 6, column * side // 3 + 4
-            picture[top : top + 12, left : left + 8] = (70, 88, 108)
-            picture[top + 12 : top + 13, left - 1 : left + 9] = np.array(colour) * 0.7
+    tall, broad = side // storeys, side // windows
+    for row in range(storeys):
+        for column in range(windows):
+            top, left = row * tall + tall // 4, column * broad + broad // 4 + 1
+            picture[top : top + tall // 2, left : left + broad // 2] = (70, 88, 108)
+            picture[top + tall // 2, left : left + broad // 2] = np.array(colour) * 0.7
     return picture

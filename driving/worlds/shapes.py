@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from backbone.rendering.mesh import Mesh
@@ -15,7 +13,6 @@ from driving.worlds.body import Kind
 from driving.worlds.scenery_atlas import tile
 
 UPRIGHT = np.array([[1.0, 0, 0, 0], [0, 0, -1.0, 0], [0, 1.0, 0, 0], [0, 0, 0, 1.0]])  # the builder's y becomes our z
-_SIDEWAYS = np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0]])  # the builder's y stays y
 
 
 def body_mesh(kind: Kind, length: float, width: float, height: float, colour: int, braking: bool) -> Mesh:
@@ -115,26 +112,22 @@ def _barrier(builder: MeshBuilder, length: float, width: float, height: float) -
         _box(builder, (-length / 2, low, 0.0), (length / 2, high, height), "red" if k % 2 else "white")
 
 
-def add_tree(builder: MeshBuilder, x: float, y: float, height: float, conifer: bool) -> None:
-    """A tree standing at (x, y)."""
-    base, trunk = (x, 0.0, -y), 0.3 * height
-    builder.cylinder(base, 0.05 * height * 0.6, trunk, tile("trunk"), 0, sides=5)
-    crown = (x, trunk * 0.8, -y)
-    if conifer:
-        builder.lathe(crown, [(0.24 * height, 0.0), (0.0, 0.76 * height)], tile("needles"), 0, sides=7)
-    else:
-        profile = [(0.12, 0.0), (0.28, 0.18), (0.26, 0.42), (0.06, 0.7)]
-        builder.lathe(crown, [(r * height, h * height) for r, h in profile], tile("leaves"), 0, sides=7)
+def tree_mesh(conifer: bool) -> Mesh:
+    """A tree one metre high, in few triangles: a scene has hundreds."""
+    builder = MeshBuilder()
+    builder.transform = UPRIGHT
+    builder.lathe((0.0, 0.0, 0.0), [(0.035, 0.0), (0.0, 0.7)], tile("trunk"), 0, sides=4)
+    profile = [(0.0, 0.0), (0.24, 0.02), (0.0, 0.8)] if conifer else [(0.0, 0.0), (0.27, 0.2), (0.22, 0.5), (0.0, 0.72)]
+    crown, name = (0.2, "needles") if conifer else (0.28, "leaves")
+    builder.lathe((0.0, crown, 0.0), profile, tile(name), 0, sides=6)
+    return builder.build()
 
 
-def add_house(
-    builder: MeshBuilder, x: float, y: float, turn: float, size: tuple[float, float, float], wall: int
-) -> None:
-    """A house of ``size`` (length, width, height) metres at (x, y), turned by ``turn`` radians."""
-    length, width, height = size
-    kept = builder.transform
-    c, s = math.cos(turn), math.sin(turn)
-    builder.transform = np.array([[c, -s, 0, x], [s, c, 0, y], [0, 0, 1.0, 0], [0, 0, 0, 1.0]]) @ UPRIGHT
+def house_mesh(length: float, width: float, height: float, wall: int) -> Mesh:
+    """A house of the given metres around the origin; high ones have more storeys on their ``wall``."""
+    builder = MeshBuilder()
+    builder.transform = UPRIGHT
+    face = tile(f"tower{wall}" if height > 7.0 else f"wall{wall}")
     low, high = (-length / 2, 0.0, -width / 2), (length / 2, height, width / 2)
-    builder.box(low, high, tile(f"wall{wall}"), 0, top=tile("roof"), repeat=6.0, leave_out="-y")
-    builder.transform = kept
+    builder.box(low, high, face, 0, top=tile("roof"), leave_out="-y")
+    return builder.build()

@@ -147,6 +147,15 @@ class Simulation:
         """All others, in order of their ids (2 and up; the ego is 1)."""
         return [self.body(v) for v in self.others]
 
+    def metres_off_road(self) -> float:
+        """How far the ego's middle is outside the nearest lane; 0 or less on the road."""
+        beyond = []
+        for lane in self.network.lanes_list():
+            along, lateral = lane.local_coordinates(self.ego.position)
+            aside = abs(lateral) - lane.width_at(along) / 2
+            beyond.append(max(aside, -along, along - lane.length))
+        return float(min(beyond))
+
     def close(self) -> None:
         """Release the environment."""
         self._env.close()
