@@ -68,7 +68,7 @@ class Foreseen:
 
 def future_times(driver: Driver) -> Floats:
     """The seconds ahead (T,) at which other cars must be foreseen."""
-    return np.arange(1, round(driver.horizon_s / driver.step_s) + 1) * driver.step_s
+    return np.arange(1, round(driver.horizon_s / driver.step_s) + 1, dtype=np.float64) * driver.step_s
 
 
 def steer(driver: Driver, car: Car, route: Route, s: float, lateral: float) -> float:

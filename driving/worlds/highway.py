@@ -20,7 +20,7 @@ from backbone.errors import ConfigError, WorldError
 from backbone.rendering.mesh import Frame
 from backbone.worlds.world import Info, Step, World, check_action
 from driving.worlds.drive_log import DriveLog
-from driving.worlds.scenery import Rig
+from driving.worlds.scenery import Rig, RoadScene
 
 if TYPE_CHECKING:
     from driving.worlds.traffic import Simulation
@@ -84,11 +84,11 @@ class HighwayWorld(World):
     """One car in highway-env's traffic. Further methods: `history`, `views`."""
 
     def __init__(self, config: HighwayConfig) -> None:
+        """Open the renderer; the simulations are opened when first needed."""
         try:
             import driving.worlds.traffic  # noqa: F401 - tells a missing simulator before anything else is opened
         except ImportError as error:
             raise WorldError(f"{REMEDY} ({error})") from error
-        from driving.worlds.scenery import RoadScene
         from driving.worlds.traffic import MAX_ACCELERATION, MAX_STEERING_RAD
 
         self.name = "highway"
@@ -203,14 +203,13 @@ class HighwayWorld(World):
         return self._open_scene().render(ego.x, ego.y, ego.heading, self._simulation.bodies(), depth=depth, ids=ids)
 
     def draw(self) -> Image:
-        """The road from above, north up: the ego car white, its path blue, its route green."""
-        from driving.worlds.overhead import MapView, draw_overhead
+        """The road from above, the ego car's heading upwards, with its path and the route ahead."""
+        from driving.worlds.overhead import draw_overhead
 
         self._need_episode("draw")
-        ahead = self._route.at(np.arange(self._s, self._s + 80.0, 1.0))[0]
-        view = MapView(self._ego.x, self._ego.y)
-        path = self._log.poses[:, :2]
-        return draw_overhead(view, self._strips, self._markings, self._simulation.bodies(), self._ego, path, ahead)
+        ahead = self._route.at(np.arange(self._s, self._s + 100.0, 1.0))[0]
+        driven = [(x, y) for x, y, _, _ in self._log.rows]
+        return draw_overhead(self._ego, self._simulation.bodies(), self._strips, self._markings, ahead, driven)
 
     def close(self) -> None:
         """Release the renderer and the simulations."""
@@ -274,7 +273,7 @@ class HighwayWorld(World):
         if self._steps < 0:
             raise WorldError(f"highway: {what} before the first reset, or after close")
 
-    def _open_scene(self) -> Any:
+    def _open_scene(self) -> RoadScene:
         if self._scene is None:
             raise WorldError("highway: the world is closed; make a new one")
         return self._scene

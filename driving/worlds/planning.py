@@ -103,7 +103,8 @@ def _intersection(simulation: Simulation, draw: np.random.Generator, duration_s:
 
 def _racetrack(simulation: Simulation, draw: np.random.Generator, duration_s: float) -> Route:
     network, place = simulation.network, simulation.ego.lane_index[2]
-    lap, node = [], "a"
+    lap: list[tuple[str, str, int]] = []
+    node = "a"
     while not lap or node != "a":
         following = next(iter(network.graph[node]))
         lap.append((node, following, place))

@@ -32,6 +32,7 @@ class _Quick:
     """What all quick lanes share."""
 
     def distance_with_heading(self: Any, position: Any, heading: float | None, heading_weight: float = 1.0) -> float:
+        """Metres to the lane, an angle's difference in radians counted as metres."""
         s, r = self.local_coordinates(position)
         distance = abs(r) + max(s - self.length, 0.0) + max(-s, 0.0)
         if heading is None:
@@ -43,6 +44,7 @@ class QuickStraightLane(_Quick, StraightLane):  # type: ignore[misc]
     """A straight lane."""
 
     def local_coordinates(self, position: Any) -> tuple[float, float]:
+        """Metres along and to the right."""
         x, y = position.tolist()
         x0, y0, dx, dy = self.quick
         return (x - x0) * dx + (y - y0) * dy, (y - y0) * dx - (x - x0) * dy
@@ -52,6 +54,7 @@ class QuickSineLane(_Quick, SineLane):  # type: ignore[misc]
     """A sinusoidal lane."""
 
     def local_coordinates(self, position: Any) -> tuple[float, float]:
+        """Metres along and to the right."""
         x, y = position.tolist()
         x0, y0, dx, dy = self.quick
         s = (x - x0) * dx + (y - y0) * dy
@@ -59,6 +62,7 @@ class QuickSineLane(_Quick, SineLane):  # type: ignore[misc]
         return s, (y - y0) * dx - (x - x0) * dy - swing
 
     def heading_at(self, longitudinal: float) -> float:
+        """The lane's direction."""
         slope = self.amplitude * self.pulsation * math.cos(self.pulsation * longitudinal + self.phase)
         return float(self.heading) + math.atan(slope)
 
@@ -67,6 +71,7 @@ class QuickCircularLane(_Quick, CircularLane):  # type: ignore[misc]
     """An arc."""
 
     def local_coordinates(self, position: Any) -> tuple[float, float]:
+        """Metres along and to the right."""
         x, y = position.tolist()
         x0, y0 = self.quick
         turned = wrapped(math.atan2(y - y0, x - x0) - self.start_phase)
@@ -95,6 +100,7 @@ class Car(IDMVehicle):  # type: ignore[misc]
     COMFORT_ACC_MIN = -5.0
 
     def steering_control(self, target_lane_index: Any) -> float:
+        """The wheel's angle that keeps to a lane."""
         lane = self.road.network.get_lane(target_lane_index)
         s, lateral = lane.local_coordinates(self.position)
         speed = _not_zero(self.speed)
@@ -105,6 +111,7 @@ class Car(IDMVehicle):  # type: ignore[misc]
         return _clip(math.atan(2 * math.tan(slip)), self.MAX_STEERING_ANGLE)
 
     def acceleration(self, ego_vehicle: Any, front_vehicle: Any = None, rear_vehicle: Any = None) -> float:
+        """The Intelligent Driver Model's acceleration of any vehicle."""
         if not ego_vehicle or not isinstance(ego_vehicle, Vehicle):
             return 0.0
         target = float(getattr(ego_vehicle, "target_speed", 0.0))
@@ -119,6 +126,7 @@ class Car(IDMVehicle):  # type: ignore[misc]
         return float(acceleration)
 
     def desired_gap(self, ego_vehicle: Any, front_vehicle: Any = None, projected: bool = True) -> float:
+        """The gap the model wants."""
         speed = float(ego_vehicle.speed)
         closing = speed - float(front_vehicle.speed)
         if projected:
@@ -163,11 +171,13 @@ class QuickRoad(Road):  # type: ignore[misc]
     _seen: dict[int, list[tuple[int, float]]] | None = None  # lane -> (vehicle's place in the list, where on the lane)
 
     def act(self) -> None:
+        """Let everybody decide."""
         self._seen = {}  # nobody moves while all decide
         super().act()
         self._seen = None
 
     def neighbour_vehicles(self, vehicle: Any, lane_index: Any = None) -> tuple[Any, Any]:
+        """Who is next ahead and behind on a lane and those that adjoin it."""
         lane_index = lane_index or vehicle.lane_index
         if not lane_index:
             return None, None
@@ -195,14 +205,11 @@ class QuickRoad(Road):  # type: ignore[misc]
         lane = self.network.get_lane(index)
         chain = [(lane, 0.0)]
         if self.neighbour_vehicles_connected_lanes:
-            for lanes in self.network.graph.get(end, {}).values():
-                if lanes:
-                    chain.append((lanes[place if place < len(lanes) else 0], lane.length))
+            following = self.network.graph.get(end, {}).values()
+            chain += [(lanes[place if place < len(lanes) else 0], lane.length) for lanes in following if lanes]
             before = [ends[start] for ends in self.network.graph.values() if start in ends]
-            for lanes in before:
-                if lanes:
-                    previous = lanes[place if place < len(lanes) else 0]
-                    chain.append((previous, -previous.length))
+            previous = [lanes[place if place < len(lanes) else 0] for lanes in before if lanes]
+            chain += [(other, -other.length) for other in previous]
         return chain
 
     def _on_lane(self, lane: Any, bodies: list[Any]) -> list[tuple[int, float]]:
@@ -212,14 +219,15 @@ class QuickRoad(Road):  # type: ignore[misc]
         for place, body in enumerate(bodies):
             s, lateral = lane.local_coordinates(body.position)
             half = lane.width_at(s) / 2 + BODY_MARGIN_M
-            if abs(lateral) <= half and -END_MARGIN_M <= s < lane.length + END_MARGIN_M:
-                if not isinstance(body, Landmark):
-                    found.append((place, s))
+            on_it = abs(lateral) <= half and -END_MARGIN_M <= s < lane.length + END_MARGIN_M
+            if on_it and not isinstance(body, Landmark):
+                found.append((place, s))
         if self._seen is not None:
             self._seen[id(lane)] = found
         return found
 
     def step(self, dt: float) -> None:
+        """Move everybody, then look for collisions among those near enough."""
         for vehicle in self.vehicles:
             vehicle.step(dt)
         bodies = self.vehicles + self.objects
@@ -236,16 +244,19 @@ class QuickRegulatedRoad(QuickRoad, RegulatedRoad):  # type: ignore[misc]
     """The same with priorities, each vehicle's future computed once for all its possible conflicts."""
 
     def step(self, dt: float) -> None:
+        """Apply the rules at their own rate, then move everybody."""
         self.steps += 1
         if self.steps % int(1 / dt / self.REGULATION_FREQUENCY) == 0:
             self.enforce_road_rules()
         QuickRoad.step(self, dt)
 
     def enforce_road_rules(self) -> None:
+        """Tell those to yield whose futures meet another's with priority."""
         self._futures: dict[int, tuple[Any, Any]] = {}
         super().enforce_road_rules()
 
     def is_conflict_possible(self, v1: Any, v2: Any, horizon: float = 3, step: float = 0.25) -> bool:
+        """Whether two vehicles' boxes meet within the horizon."""
         times = np.arange(step, horizon, step)
         (here, facing), (there, towards) = self._future(v1, times), self._future(v2, times)
         for k in np.flatnonzero(np.hypot(*(there - here).T) <= v1.LENGTH).tolist():

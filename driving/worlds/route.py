@@ -25,13 +25,15 @@ def wrap_angle(angle: Any) -> Any:
 def to_ego(points: ArrayLike, x: float, y: float, heading: float) -> Floats:
     """World points (..., 2) in the frame of a car at (x, y): x forward, y left."""
     c, s = math.cos(heading), math.sin(heading)
-    return (np.asarray(points, np.float64) - (x, y)) @ np.array([[c, -s], [s, c]])
+    local: Floats = (np.asarray(points, np.float64) - (x, y)) @ np.array([[c, -s], [s, c]])
+    return local
 
 
 def from_ego(points: ArrayLike, x: float, y: float, heading: float) -> Floats:
     """Points (..., 2) of a car's frame in the world's; undoes `to_ego`."""
     c, s = math.cos(heading), math.sin(heading)
-    return np.asarray(points, np.float64) @ np.array([[c, s], [-s, c]]) + (x, y)
+    world: Floats = np.asarray(points, np.float64) @ np.array([[c, s], [-s, c]]) + (x, y)
+    return world
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,8 @@ class Route:
 
 
 def _joined(pieces: Sequence[tuple[ArrayLike, float]]) -> tuple[Floats, Floats]:
-    points, limits = [], []
+    points: list[Floats] = []
+    limits: list[float] = []
     for piece, limit in pieces:
         line = np.asarray(piece, np.float64)
         if line.ndim != 2 or line.shape[1] != 2 or len(line) < 2 or not np.isfinite(line).all():

@@ -22,6 +22,7 @@ from driving.worlds.scenery_atlas import CAR_COLOURS, atlas
 from driving.worlds.scenery_meshes import CELL_M, Marking, Strip, scene_meshes
 from driving.worlds.shapes import body_mesh
 
+__all__ = ["Marking", "Points", "Rig", "RoadScene", "Strip", "look_pose"]
 Points = NDArray[np.float64]
 SIGHT_M = 220.0
 LIGHT = Lighting(to_sun=(0.35, 0.5, 0.8), up=(0.0, 0.0, 1.0))
@@ -49,7 +50,7 @@ class Rig:
 
 
 def look_pose(place: tuple[float, float, float], yaw: float, pitch: float) -> NDArray[np.float32]:
-    """World from camera (4, 4), OpenGL's axes, for a camera that looks along ``yaw`` (from east) and up by ``pitch``."""
+    """World from camera (4, 4), OpenGL's axes, for a camera that looks along ``yaw`` and up by ``pitch`` (rad)."""
     forward = np.array([math.cos(yaw) * math.cos(pitch), math.sin(yaw) * math.cos(pitch), math.sin(pitch)])
     right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])
     pose = np.eye(4, dtype=np.float32)
@@ -91,10 +92,12 @@ class RoadScene:
         return frames
 
     def _body(self, body: Body) -> int:
-        size = tuple(round(v, 1) for v in (body.length, body.width, body.height))
-        key = (body.kind, *size, body.id % len(CAR_COLOURS), body.braking)
+        length, width, height = (round(v, 1) for v in (body.length, body.width, body.height))
+        colour = body.id % len(CAR_COLOURS)
+        key = (body.kind, length, width, height, colour, body.braking)
         if key not in self._bodies:
-            self._bodies[key] = self._renderer.upload(body_mesh(body.kind, *size, key[4], body.braking))
+            mesh = body_mesh(body.kind, length, width, height, colour, body.braking)
+            self._bodies[key] = self._renderer.upload(mesh)
         return self._bodies[key]
 
     def close(self) -> None:

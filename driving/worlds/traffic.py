@@ -83,6 +83,7 @@ class Simulation:
     """One scenario's road, traffic and ego car. An episode is a function of its seed and actions alone."""
 
     def __init__(self, scenario: str, control_hz: int, traffic: float) -> None:
+        """Open a scenario; an episode begins with `reset`."""
         self.scenario = scenario
         car = CrossingCar if scenario == "intersection" else Car
         self._car = car
