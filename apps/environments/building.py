@@ -95,5 +95,6 @@ def make_environment(path: Path, python: Path, log: Log) -> Path:
 def pip_install(python: Path, requirements: Path, log: Log, options: Iterable[str] = ()) -> None:
     """Install exactly the files whose hashes stand in ``requirements``, nothing else."""
     log(f"installing {requirements.name}")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
-    run([*pip, "--require-hashes", "--no-deps", *options, "-r", requirements], log, f"pip install {requirements.name}")
+    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
+    exactly: list[str | Path] = ["--progress-bar", "off", "--require-hashes", "--no-deps", *options, "-r", requirements]
+    run([*pip, *exactly], log, f"pip install {requirements.name}")

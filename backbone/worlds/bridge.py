@@ -197,10 +197,13 @@ class BridgedWorld(World):
     def _when(self) -> str:
         return "after the end of the episode" if self._begun else "before reset"
 
-    def _ask(self, method: str) -> Any:
+    def _check_begun(self, method: str) -> None:
         self._check_open()
         if not self._begun:
             raise WorldError(f"{self.name}: {method} was called before reset; call reset first")
+
+    def _ask(self, method: str) -> Any:
+        self._check_begun(method)
         return self.call(method)
 
     def _exchange(self, method: str, arguments: Mapping[str, Any]) -> Any:

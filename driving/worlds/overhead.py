@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from backbone.contracts import Image
 from driving.worlds.body import Body
-from driving.worlds.scenery import Marking, Points, Strip
+from driving.worlds.scenery_meshes import Marking, Points, Strip
 
 SIDE = 480  # pixels
 SPAN_M = 120.0  # metres from edge to edge
@@ -51,7 +51,8 @@ def draw_overhead(
 def _corners(body: Body) -> Points:
     c, s = math.cos(body.heading), math.sin(body.heading)
     half = np.array([(1, 1), (1, -1), (-1, -1), (-1, 1)]) * (body.length / 2, body.width / 2)
-    return half @ np.array([[c, s], [-s, c]]) + (body.x, body.y)
+    turned: Points = half @ np.array([[c, s], [-s, c]])
+    return turned + (body.x, body.y)
 
 
 def _pixels(points: Points, ego: Body) -> Points:
