@@ -1,7 +1,7 @@
 """From where a thing can be looked at: Habitat's view points of an ObjectNav goal, found without drawing.
 
 A place on the free floor, on a grid of 0.1 m, is a view point of a thing if the thing's outline is at most 1 m away and
-at least two of ten points of the thing are in sight of the camera there: no wall, door frame or other thing's part is in
+at least two of ten points of the thing are in sight of the camera there: no wall and no other thing's part is in
 between, and the point lies within the level camera's picture.
 """
 
@@ -47,16 +47,12 @@ class Sight:
 
     def free(self, eyes: Points, targets: Points, thing_id: int) -> NDArray[np.bool_]:
         """For each eye (M, 3) and target (K, 3) whether nothing but the thing itself is in between: (M, K)."""
-        near = (self._low.min(1) < np.inf) & (self._owner != thing_id)
-        reach = REACH + 1.0
-        middle = targets.mean(0)
-        span = np.abs(targets - middle).max(0) + reach
-        near &= ((self._low <= middle + span) & (self._high >= middle - span)).all(1)
+        low, high = np.minimum(eyes.min(0), targets.min(0)), np.maximum(eyes.max(0), targets.max(0))
+        near = ((self._low <= high) & (self._high >= low)).all(1) & (self._owner != thing_id)
         start = np.repeat(eyes, len(targets), 0)
         way = np.tile(targets, (len(eyes), 1)) - start
-        open_ways = ~_through_boxes(start, way, self._low[near], self._high[near])
-        open_ways &= ~_through_walls(start, way, self._walls)
-        return open_ways.reshape(len(eyes), len(targets))
+        barred = _through_boxes(start, way, self._low[near], self._high[near]) | _through_walls(start, way, self._walls)
+        return ~barred.reshape(len(eyes), len(targets))
 
 
 def _through_boxes(start: Points, way: Points, low: Points, high: Points) -> NDArray[np.bool_]:
@@ -67,8 +63,7 @@ def _through_boxes(start: Points, way: Points, low: Points, high: Points) -> NDA
         a = (low[None, :, axis] - start[:, None, axis]) * inverse[:, None, axis]
         b = (high[None, :, axis] - start[:, None, axis]) * inverse[:, None, axis]
         enter, leave = np.maximum(enter, np.minimum(a, b)), np.minimum(leave, np.maximum(a, b))
-    blocked: NDArray[np.bool_] = (enter < leave).any(1)
-    return blocked
+    return np.asarray((enter < leave).any(1), bool)
 
 
 def _through_walls(start: Points, way: Points, walls: Points) -> NDArray[np.bool_]:
@@ -81,8 +76,7 @@ def _through_walls(start: Points, way: Points, walls: Points) -> NDArray[np.bool
         return out
 
     sides = cross(e, p - a) * cross(e, p + d - a) < 0
-    blocked: NDArray[np.bool_] = (sides & (cross(d, a - p) * cross(d, a + e - p) < 0)).any(1)
-    return blocked
+    return np.asarray((sides & (cross(d, a - p) * cross(d, a + e - p) < 0)).any(1), bool)
 
 
 def samples_of(thing: Thing) -> Points:
@@ -117,4 +111,4 @@ def view_points(thing: Thing, floor: FloorMap, sight: Sight) -> Points:
         targets[None, :, [0, 2]] - grid[:, None], axis=2
     )
     seen = (sight.free(eyes, targets, thing.id) & level).sum(1)
-    return grid[seen >= _SEEN]
+    return np.asarray(grid[seen >= _SEEN], np.float64)

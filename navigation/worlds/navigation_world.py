@@ -1,0 +1,54 @@
+"""What navigation worlds share: Habitat's actions, frames and words.
+
+Positions are metres, y up; a heading is radians about y, 0 looking along -z, growing to the left; rotations are
+``x, y, z, w``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from backbone.contracts import FloatArray
+
+ACTIONS = ("stop", "move_forward", "turn_left", "turn_right")
+LOOKS = ("look_up", "look_down")
+PANORAMA = ("front", "left", "back", "right")  # the order of a look around, each a quarter turn to the left
+
+
+def instruction_for(category: str) -> str:
+    """What an agent is told: ``tv_monitor`` -> ``find the tv monitor``."""
+    return f"find the {category.replace('_', ' ')}"
+
+
+def rotation_xyzw(heading: float) -> tuple[float, float, float, float]:
+    """The rotation of a body with this heading."""
+    return 0.0, math.sin(heading / 2), 0.0, math.cos(heading / 2)
+
+
+def heading_of(rotation: tuple[float, float, float, float]) -> float:
+    """The heading of a body with this rotation ``x, y, z, w``, which must be about y."""
+    return 2.0 * math.atan2(rotation[1], rotation[3])
+
+
+def ahead(heading: float) -> tuple[float, float]:
+    """The unit step (x, z) that a heading leads along."""
+    return -math.sin(heading), -math.cos(heading)
+
+
+def wrapped(angle: float) -> float:
+    """An angle in (-pi, pi]."""
+    return math.pi - (math.pi - angle) % (2.0 * math.pi)
+
+
+def gps_compass(
+    start: tuple[float, float], start_heading: float, here: tuple[float, float], heading: float
+) -> FloatArray:
+    """Habitat's EpisodicGPS and EpisodicCompass (3,): metres ahead and right of the start, radians to the left."""
+    x, z = here[0] - start[0], here[1] - start[1]
+    forward = ahead(start_heading)
+    return np.array(
+        [x * forward[0] + z * forward[1], -x * forward[1] + z * forward[0], wrapped(heading - start_heading)],
+        np.float32,
+    )

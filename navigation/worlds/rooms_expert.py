@@ -1,0 +1,126 @@
+"""The expert of `rooms`: along the shortest way in whole turns and steps, then turn to the object, then stop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from navigation.metrics import Actions
+from navigation.worlds.approach import approach
+from navigation.worlds.navigation_world import ahead, wrapped
+from navigation.worlds.rooms_episode import Episode
+
+Points = NDArray[np.float64]
+_TURN_COST = 0.012  # metres that a turn counts as: of nearly equal ways the one with fewer turns
+_INSIDE = 0.95  # the expert stops within this part of the success radius
+
+
+class Expert:
+    """Decides from the episode's present state alone, so asking changes nothing and other actions may come between."""
+
+    def __init__(self, episode: Episode, turn: float, step: float) -> None:
+        """``turn`` radians and ``step`` metres of one action."""
+        self._episode, self._turn, self._step = episode, turn, step
+        self._plans: dict[tuple[float, float, float], str] = {}  # by pose: what was found by searching
+
+    def action(self) -> str:
+        """The next action's name."""
+        e = self._episode
+        return self.action_at(e.place, e.heading)
+
+    def action_at(self, place: Points, heading: float) -> str:
+        """The action for an agent at ``place`` with ``heading``."""
+        e = self._episode
+        if e.distance_from(place) < _INSIDE * self._radius():
+            return self._face(place, heading)
+        key = (round(float(place[0]), 6), round(float(place[1]), 6), round(wrapped(heading), 6))
+        if key not in self._plans:
+            chosen = self._greedy(place, heading)
+            if chosen is None:
+                self._search(place, heading)
+            else:
+                self._plans[key] = chosen
+        return self._plans.get(key, "stop")
+
+    def _radius(self) -> float:
+        e = self._episode
+        return e.success_distance if e.rule == "view_points" else min(e.success_distance, 0.1)
+
+    def _face(self, place: Points, heading: float) -> str:
+        """Turn towards the object whose view point is nearest; stop when no turn would bring it nearer."""
+        e = self._episode
+        nearest = int(np.linalg.norm(e.goals.views - place, axis=1).argmin())
+        thing = e.scene.home.thing(int(e.goals.owner[nearest]))
+        bearing = math.atan2(-(thing.position[0] - place[0]), -(thing.position[2] - place[1]))
+        off = wrapped(bearing - heading)
+        if abs(off) <= self._turn / 2 + 1e-6:
+            return "stop"
+        return "turn_left" if off > 0 else "turn_right"
+
+    def _ahead(self, place: Points, heading: float) -> Points:
+        return self._episode.scene.floor.walk(place, place + np.array(ahead(heading)) * self._step)[0]
+
+    def _greedy(self, place: Points, heading: float) -> str | None:
+        """Towards the heading whose next step costs the least detour; None where no step leads on."""
+        e = self._episode
+        floor = e.scene.floor
+        way = floor.path_in(e.goals.way, place)
+        here, target = e.distance_from(place), way[1]
+        wanted = math.atan2(-(target[0] - place[0]), -(target[1] - place[1]))
+        around = round(2 * math.pi / self._turn)
+        turns = sorted(range(around), key=lambda k: abs(wrapped(heading + k * self._turn - wanted)))
+        best: tuple[float, int] | None = None
+        for rank, k in enumerate(turns):
+            if rank >= 3 and best is not None:
+                break
+            count = min(k, around - k)
+            there = self._ahead(place, heading + k * self._turn)
+            moved = float(np.linalg.norm(there - place))
+            left = e.distance_from(there)
+            if moved < self._step / 2 or here - left < 0.3 * self._step:
+                continue
+            cost = moved + left - here + _TURN_COST * count
+            if best is None or cost < best[0] - 1e-9:
+                best = cost, k
+        if best is None:
+            return None
+        k = best[1]
+        return "move_forward" if k == 0 else "turn_left" if k <= around - k else "turn_right"
+
+    def _search(self, place: Points, heading: float) -> None:
+        """Remember a whole plan to a place within reach, found by `approach`."""
+        e = self._episode
+        names = approach(
+            (float(place[0]), float(place[1])),
+            heading,
+            lambda p, h: tuple(self._ahead(np.asarray(p), h).tolist()),
+            lambda p: e.distance_from(np.asarray(p)),
+            _INSIDE * self._radius(),
+            self._turn,
+            self._step,
+        )
+        here, facing = place, heading
+        for name in names or ():
+            self._plans[round(float(here[0]), 6), round(float(here[1]), 6), round(wrapped(facing), 6)] = name
+            here, facing = self.after(here, facing, name)
+
+    def after(self, place: Points, heading: float, name: str) -> tuple[Points, float]:
+        """The pose that an action leads to."""
+        if name == "move_forward":
+            return self._ahead(place, heading), heading
+        return place, wrapped(heading + (self._turn if name == "turn_left" else -self._turn))
+
+    def whole(self, most: int) -> Actions:
+        """What the expert would do from the start: moves, turns, and one stop if it gets there in ``most`` steps."""
+        e = self._episode
+        place, heading = np.array(e.start.place), e.start.heading
+        moves = turns = 0
+        while moves + turns < most:
+            name = self.action_at(place, heading)
+            if name == "stop":
+                return Actions(moves, turns, 0, 1)
+            moves, turns = moves + (name == "move_forward"), turns + (name != "move_forward")
+            place, heading = self.after(place, heading, name)
+        return Actions(moves, turns)
