@@ -38,11 +38,10 @@ class Decided:
 
     def extras(self) -> dict[str, Any]:
         """What else a client may want to know: texts and floats only, for some clients index every array they get."""
-        total = self.decision.ledger.total()
         return {
             "status": str(self.decision.status),
             "thought": str(self.decision.thought),
-            "reasoned": float(total.reasoned),
+            "reasoned": float(any(stage.reasoned for stage in self.decision.ledger.stages)),
             "clipped": float(self.passed.clipped),
             "slowed": float(self.passed.slowed),
         }

@@ -60,7 +60,11 @@ class PolicyClient:
         if timeout_s <= 0 or connect_timeout_s <= 0 or retries < 0:
             raise ConfigError(f"timeouts must be positive and retries not negative: {timeout_s}, {connect_timeout_s}")
         self.uri = uri if "://" in uri else f"ws://{uri}"
-        if urlsplit(self.uri).scheme not in ("ws", "wss"):
+        try:
+            scheme, _ = urlsplit(self.uri).scheme, urlsplit(self.uri).port
+        except ValueError as error:
+            raise ConfigError(f"{uri}: no address ({error}); write ws://HOST:PORT") from error
+        if scheme not in ("ws", "wss"):
             raise ConfigError(f"{uri}: a policy server's address begins with ws:// or wss://")
         self.timeout_s, self.connect_timeout_s, self.retries = timeout_s, connect_timeout_s, retries
         self._headers = {"Authorization": f"Api-Key {token}"} if token else {}
@@ -204,7 +208,7 @@ class PolicyClient:
             ) from error
         except ConnectionRefusedError as error:
             raise UnreachableError(f"{self.uri}: nobody listens there; start the server, or check the port") from error
-        except (InvalidHandshake, EOFError, ValueError) as error:
+        except (InvalidHandshake, ConnectionClosed, EOFError, ValueError) as error:
             raise UnreachableError(
                 f"{self.uri}: something answers there that is no WebSocket server ({_root(error)}); check the port"
             ) from error
