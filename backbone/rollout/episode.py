@@ -206,9 +206,10 @@ class EpisodeRun:
         """The row of an episode that ``error`` ended."""
         with contextlib.suppress(Exception):
             self.close()
+        described = describe_error(error)
         if isinstance(error, Overtime):
-            return self._row("failed", error=overtime_error(self._settings.timeout_s))
-        return self._row("failed", error=describe_error(error))
+            described = overtime_error(self._settings.timeout_s, described.traceback)
+        return self._row("failed", error=described)
 
     def close(self) -> None:
         """Close the agent's session; a second call does nothing."""
@@ -268,9 +269,9 @@ class EpisodeRun:
             self._state.spent_s += time.perf_counter() - started
 
 
-def overtime_error(timeout_s: float) -> EpisodeError:
-    """The error of an episode that ran past its time."""
-    return EpisodeError("EpisodeTimeout", f"the episode did not end within {timeout_s:g} s of its own time")
+def overtime_error(timeout_s: float, where: str) -> EpisodeError:
+    """The error of an episode that ran past its time, and where it was then."""
+    return EpisodeError("EpisodeTimeout", f"the episode did not end within {timeout_s:g} s of its own time", where)
 
 
 def run_episode(

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -180,8 +180,7 @@ class ProcessPool:
         self._remove(worker)
         for index, task in tasks.items():
             if index == late or len(tasks) == 1:
-                error = overtime_error(self._config.episode_timeout_s)
-                yield self._lost(task, EpisodeError(error.type, error.message, trace))
+                yield self._lost(task, overtime_error(self._config.episode_timeout_s, trace))
             else:  # of a common inference nobody knows whose it was: each is run again by itself
                 self._pending.appendleft(Task(task.episode, alone=task.alone or late not in tasks))
 
@@ -212,8 +211,6 @@ class ProcessPool:
 
 
 def _with_timing(row: EpisodeResult, more: dict[str, Any]) -> EpisodeResult:
-    from dataclasses import replace
-
     return replace(row, timing={**row.timing, **more})
 
 
