@@ -33,7 +33,7 @@ def named_world(arguments: Sequence[str]) -> str | None:
 def option(arguments: Sequence[str], name: str, default: str) -> str:
     """The value of ``--name VALUE`` or ``--name=VALUE``, the last one given."""
     value = default
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=False):
         if word == name:
             value = following
         elif word.startswith(f"{name}="):
