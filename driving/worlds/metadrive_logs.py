@@ -16,9 +16,7 @@ from typing import Any
 
 import metadrive
 import numpy as np
-from metadrive.component.vehicle.vehicle_type import SVehicle
 from metadrive.manager.waymo_data_manager import WaymoDataManager
-from metadrive.manager.waymo_traffic_manager import WaymoTrafficManager
 from metadrive.utils.waymo_utils.waymo_utils import AgentType, read_waymo_data
 
 ASSETS = Path(metadrive.__file__).parent / "assets"
@@ -123,38 +121,3 @@ class ArgoverseData(LogData):
     """The same for Argoverse's."""
 
     source = "argoverse"
-
-
-class LogTraffic(WaymoTrafficManager):  # type: ignore[misc]
-    """Moves the recorded vehicles as solid bodies, also those that come into sight later than the first step."""
-
-    def after_reset(self) -> None:
-        """Put everybody where the record begins."""
-        self.vid_to_obj: dict[str, str] = {}
-        self.place(0)
-
-    def after_step(self, *_: Any, **__: Any) -> None:
-        """Nothing: the world calls `place` with its own count of steps."""
-
-    def place(self, step: int) -> None:
-        """Put every vehicle where it was recorded at ``step``."""
-        for name, track in self.current_traffic_data.items():
-            if name == self.sdc_index or track["type"] != AgentType.VEHICLE:
-                continue
-            row = track_at(track["state"], step)
-            if row is None:
-                if name in self.vid_to_obj:
-                    self.clear_objects([self.vid_to_obj.pop(name)])
-                continue
-            position, velocity = (row[0], -row[1]), np.array([row[7], -row[8]])
-            if name not in self.vid_to_obj:
-                self.vid_to_obj[name] = self._spawn(position, -np.rad2deg(row[6]))
-            body = self.spawned_objects[self.vid_to_obj[name]]
-            body.set_position(position)
-            body.set_heading_theta(-row[6], rad_to_degree=False)
-            body.set_velocity(velocity)
-
-    def _spawn(self, position: tuple[float, float], heading: float) -> str:
-        config = self.engine.global_config["vehicle_config"].copy()
-        config.update({"need_navigation": False, "show_navi_mark": False, "show_dest_mark": False})
-        return str(self.spawn_object(SVehicle, position=position, heading=heading, vehicle_config=config).name)

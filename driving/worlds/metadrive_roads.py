@@ -104,7 +104,8 @@ def _near(points: Any, route: Any) -> list[Any]:
 def generated_route(vehicle: Any, network: Any, origin: Any) -> Any:
     """The middle of the lanes (N, 2) from the car to its destination: each the one nearest to where the last ended."""
     checkpoints = vehicle.navigation.checkpoints
-    here, pieces = np.asarray(vehicle.position), []
+    here = np.asarray(vehicle.position)
+    pieces: list[Any] = []
     for start, end in zip(checkpoints[:-1], checkpoints[1:]):  # noqa: B905, RUF007
         lanes = network.graph[start][end]
         lane = min(lanes, key=lambda lane: float(np.hypot(*(np.asarray(lane.position(0.0, 0.0)) - here))))

@@ -68,16 +68,17 @@ class DrivingWorld:
     def _open_log(self) -> Any:
         from metadrive.envs.real_data_envs.waymo_env import WaymoEnv
 
-        logs, data = self._logs, self._logs.LogData if self.source == "waymo" else self._logs.ArgoverseData
+        data = self._logs.LogData if self.source == "waymo" else self._logs.ArgoverseData
         few = {"lidar": {"num_lasers": 1, "distance": 50}, "side_detector": {"num_lasers": 1, "distance": 5}}
 
         class LogEnv(WaymoEnv):  # type: ignore[misc]
             def setup_engine(self) -> None:
                 super().setup_engine()
                 self.engine.update_manager("data_manager", data())
-                self.engine.update_manager("traffic_manager", logs.LogTraffic())
 
-        return LogEnv({"case_num": self.logs(), "horizon": None, "force_destroy": True, "vehicle_config": few})
+        # The recorded traffic is not simulated: it goes where it went, and a touch is found from the recorded sizes.
+        settings = {"case_num": self.logs(), "horizon": None, "no_traffic": True, "force_destroy": True}
+        return LogEnv({**settings, "vehicle_config": few})
 
     def logs(self) -> int:
         """How many recorded drives the source has."""
@@ -131,8 +132,6 @@ class DrivingWorld:
         before = self.pose
         _, reward, _, info = self.env.step([float(v) for v in action])
         self.steps += 1
-        if self.recorded:
-            self.env.engine.traffic_manager.place(self.steps)
         self.pose = self._pose()
         self.path_m += math.hypot(self.pose[0] - before[0], self.pose[1] - before[1])
         self.yaw_rate = _wrap(self.pose[2] - before[2]) / DT_S
