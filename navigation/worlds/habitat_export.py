@@ -27,11 +27,15 @@ from backbone.rendering.mesh import Mesh
 from navigation.homes.description import Home
 from navigation.homes.meshes import home_pieces, joined
 
-VERSION = 1  # of the files below: another number makes cached exports be written anew
+VERSION = 3  # of the files below: another number makes cached exports be written anew
 FLOAT, UINT32 = 5126, 5125  # glTF's names of number formats
 VERTICES, INDICES = 34962, 34963  # glTF's buffer view targets
 JSON_CHUNK, BINARY_CHUNK = 0x4E4F534A, 0x004E4942
 UNIQUE_COLOURS = 32**3
+# habitat rounds what one walks on up to layers of 0.2 m, counted from the lowest corner of the scene. A speck under the
+# floor puts a layer's end 3 cm above it: the agent walks there, over rugs as well. Without it, the agent would walk, and
+# look, from 0.2 m higher, and take rugs for steps.
+SPECK_DEPTH, SPECK_SIZE = 0.17, 0.01
 Colour = tuple[int, int, int]
 
 
@@ -99,11 +103,20 @@ def picture_glb(pieces: Sequence[tuple[str, Mesh]], atlas: Image) -> bytes:
     glb.json["textures"] = [{"source": 0, "sampler": 0}]
     surface = {"baseColorTexture": {"index": 0}, "metallicFactor": 0.0, "roughnessFactor": 1.0}
     glb.json["materials"] = [{"pbrMetallicRoughness": surface, "name": "atlas"}]
-    for name, mesh in pieces:
+    for name, mesh in (*pieces, ("speck", _speck(pieces[0][1]))):
         rows, order = _shared(np.concatenate([mesh.positions, mesh.normals, mesh.uv], axis=1))
         attributes = {"POSITION": rows[:, :3], "NORMAL": rows[:, 3:6], "TEXCOORD_0": rows[:, 6:]}
         glb.node(name, attributes, order, material=0)
     return glb.pack()
+
+
+def _speck(near: Mesh) -> Mesh:
+    """An upright triangle under a corner of ``near``, too small and too steep to stand on."""
+    corner = near.positions.min(0) * np.array([1, 0, 1], np.float32)
+    sides = np.array([[0, 0, 0], [SPECK_SIZE, 0, 0], [0, SPECK_SIZE, 0]], np.float32)
+    places = corner - np.array([0, SPECK_DEPTH, 0], np.float32) + sides
+    normals = np.tile(np.array([0, 0, 1], np.float32), (3, 1))
+    return Mesh(places, normals, near.uv[:3], np.zeros(1, np.int32))
 
 
 def label_glb(mesh: Mesh, colours: Mapping[int, Colour]) -> bytes:
