@@ -21,7 +21,16 @@ from backbone.errors import CancelledError, ConfigError, FoveaError
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
 # Packages that only some commands need, and the extra of `pip install` that brings them.
-EXTRAS = {"gradio": "demo", "matplotlib": "demo", "skimage": "data", "sklearn": "data", "easy_vqa": "data"}
+EXTRAS = {
+    "gradio": "demo",
+    "matplotlib": "demo",
+    "skimage": "data",
+    "sklearn": "data",
+    "easy_vqa": "data",
+    "websockets": "server",
+    "msgpack": "server",
+    "prometheus_client": "server",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

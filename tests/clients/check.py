@@ -34,8 +34,10 @@ from tests.clients.driver import pack, read
 from tests.clients.environment import PINS, client_python
 
 AGENTS = {"metaworld": "metaworld-expert", "rooms": "wander"}
-TASKS = "drawer-open-v3,door-open-v3,reach-v3,button-press-topdown-v3,push-v3"
-MAX_STEPS = {"metaworld": 500, "rooms": 200}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "metaworld": {"task": "drawer-open-v3,door-open-v3,reach-v3,button-press-topdown-v3,push-v3"},
+    "rooms": {"max_steps": 150, "depth": True},  # the wanderer never stops; with depth it turns before it collides
+}
 logger = logging.getLogger(__name__)
 Row = dict[str, Any]
 
@@ -58,7 +60,7 @@ def main() -> int:
 def check_world(name: str, clients: Sequence[str], episodes: int, environments: Path) -> list[Row]:
     """A row for every client and episode, with what differed."""
     kind: Any = world_config_class(name)
-    config: WorldConfig = kind(task=TASKS) if name == "metaworld" else kind()
+    config: WorldConfig = kind(**SETTINGS[name])
     run = RolloutConfig(world=config, agent=agent_config(AGENTS[name]), episodes=episodes)
     robot = robot_of_world(config)
     world, agent = config.make(), run.agent.make(robot.spec)
