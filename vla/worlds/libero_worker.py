@@ -1,7 +1,7 @@
 """LIBERO's side of `vla.worlds.libero`, in the interpreter that has it. NumPy, MuJoCo and LIBERO; nothing of Fovea.
 
-World frame: metres, x away from the robot, y to its left, z up. Every reset builds the scene anew: LIBERO would keep parts
-of the last episode otherwise (the gripper's command among them), and no episode may depend on the one before.
+World frame: metres, x away from the robot, y to its left, z up. Every reset builds the scene anew: LIBERO would keep
+parts of the last episode otherwise (the gripper's command among them), and no episode may depend on the one before.
 """
 
 from __future__ import annotations

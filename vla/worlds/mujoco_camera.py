@@ -6,10 +6,12 @@ Needs MuJoCo and NumPy and imports nothing of Fovea: LIBERO's worker loads this 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import importlib
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,6 +89,14 @@ def _new_context(width: int, height: int) -> Any:
         raise PictureError(f"cannot open an OpenGL context through {backend}: {error}; {REMEDY}") from error
 
 
+_open_cameras: weakref.WeakSet[MujocoCameras] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for cameras in list(_open_cameras):
+        cameras.close()
+
+
 class MujocoCameras:
     """All cameras of one model at one size. It owns a GL context; ``close`` gives it back.
 
@@ -104,6 +114,10 @@ class MujocoCameras:
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         self._model, self._mujoco, self._size = model, mujoco, (width, height)
         self._context = _new_context(width, height)
+        if not _open_cameras:
+            atexit.unregister(_close_all)
+            atexit.register(_close_all)  # after MuJoCo's own, so that it runs before the display is gone
+        _open_cameras.add(self)
         self._context.make_current()
         self._scene, self._option = mujoco.MjvScene(model, maxgeom=10_000), mujoco.MjvOption()
         for group in hidden_groups:
@@ -149,3 +163,4 @@ class MujocoCameras:
         self._drawing.free()
         self._context.free()
         self._context = None
+        _open_cameras.discard(self)
