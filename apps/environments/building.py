@@ -96,5 +96,14 @@ def pip_install(python: Path, requirements: Path, log: Log, options: Iterable[st
     """Install exactly the files whose hashes stand in ``requirements``, nothing else."""
     log(f"installing {requirements.name}")
     pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
-    exactly: list[str | Path] = ["--progress-bar", "off", "--require-hashes", "--no-deps", *options, "-r", requirements]
+    exactly: list[str | Path] = [
+        "--progress-bar",
+        "off",
+        "--no-compile",
+        "--require-hashes",
+        "--no-deps",
+        *options,
+        "-r",
+        requirements,
+    ]
     run([*pip, *exactly], log, f"pip install {requirements.name}")
