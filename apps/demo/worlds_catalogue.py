@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from apps.agents import AGENTS, agent_config
 from apps.world_states import WorldState, world_state
 from apps.worlds import WORLDS, world_config_class
-from backbone.errors import ConfigError, DataError
+from backbone.errors import DataError
 from backbone.rollout.agents import AgentConfig
 from backbone.worlds.world import WorldConfig
 
-OWN_AGENTS = {"metaworld-expert": "metaworld"}  # agents that can act in one world only
+ANY = "any"  # stands for a setting's default of None: the seed chooses
+NAVIGATION = ("rooms", "habitat")
+# Agents that can act in some worlds only; LIBERO has no expert.
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "expert": tuple(name for name in WORLDS if name != "libero"),
+    "wander": NAVIGATION,
+    "metaworld-expert": ("metaworld",),
+}
+# What the page shows is larger than what agents usually see, and has distances where they are cheap.
+SHOWN: dict[str, dict[str, Any]] = {
+    "rooms": {"width": 256, "height": 256, "depth": True},
+    "habitat": {"width": 256, "height": 256},
+    "metaworld": {"width": 256, "height": 256},
+    "libero": {"width": 256, "height": 256},
+    "highway": {"width": 256, "height": 192},
+    "metadrive": {"width": 256, "height": 256},
+}
 
 
 @dataclass(frozen=True)
@@ -28,13 +42,18 @@ class Choice:
     values: Callable[[], tuple[str, ...]]
 
 
-def _names(module: str, name: str) -> Callable[[], tuple[str, ...]]:
+def _names(module: str, name: str, first: str | None = None) -> Callable[[], tuple[str, ...]]:
     """The names in a module's tuple or table, imported when they are asked for; none of these brings a simulator."""
-    return lambda: tuple(getattr(importlib.import_module(module), name))
+    begin = () if first is None else (first,)
+    return lambda: (*begin, *getattr(importlib.import_module(module), name))
 
 
 CHOICES: dict[str, Choice] = {
+    "rooms": Choice("category", "Find", _names("navigation.homes.furniture", "GOAL_CATEGORIES", ANY)),
     "metaworld": Choice("task", "Task", _names("vla.worlds.metaworld_tasks", "INSTRUCTIONS")),
+    "libero": Choice("suite", "Suite", _names("vla.worlds.libero", "TASKS")),
+    "highway": Choice("scenario", "Scenario", _names("driving.worlds.highway", "SCENARIOS", "all")),
+    "metadrive": Choice("source", "Roads", _names("driving.worlds.metadrive", "LOGS")),
 }
 
 
@@ -57,12 +76,13 @@ def default_value(world: str) -> str | None:
     """The value that the world's config has by itself."""
     if world not in CHOICES:
         return None
-    return str(getattr(world_config_class(world)(), CHOICES[world].field))
+    value = getattr(world_config_class(world)(), CHOICES[world].field)
+    return ANY if value is None else str(value)
 
 
 def agents_for(world: str) -> list[str]:
     """The agents that can act in a world."""
-    return [name for name in AGENTS if OWN_AGENTS.get(name, world) == world]
+    return [name for name in AGENTS if world in ONLY_IN.get(name, (world,))]
 
 
 def chosen_world(world: Any, value: Any) -> WorldConfig:
@@ -76,16 +96,14 @@ def chosen_world(world: Any, value: Any) -> WorldConfig:
     state = world_state(world)
     if state.state != "ready":
         raise DataError(f"{world} cannot be used here: {state.detail}; to get it: {state.remedy}")
-    config = world_config_class(world)()
-    if world not in CHOICES or value in (None, ""):
-        return config
-    choice = CHOICES[world]
-    if value not in choice.values():
-        raise DataError(f"{choice.label.lower()} must be one of {', '.join(choice.values())}, got {str(value)[:80]!r}")
-    try:
-        return cast(WorldConfig, dataclasses.replace(cast(Any, config), **{choice.field: value}))
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    settings = dict(SHOWN.get(world, {}))
+    if world in CHOICES and value not in (None, ""):
+        choice = CHOICES[world]
+        if value not in choice.values():
+            known = ", ".join(choice.values())
+            raise DataError(f"{choice.label.lower()} must be one of {known}, got {str(value)[:80]!r}")
+        settings[choice.field] = None if value == ANY else value
+    return world_config_class(world)(**settings)
 
 
 def chosen_agent(agent: Any, world: str) -> AgentConfig:

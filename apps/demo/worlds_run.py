@@ -119,7 +119,8 @@ def _work(request: RunRequest, screen: Screen) -> Callable[[threading.Event, Cal
             if stop.is_set():
                 raise CancelledError("stopped while the world was opening")
             agent = request.agent.make(world.action_spec)
-            episode = Episode(0, request.seed, request.world.options(0))
+            # The seed counts as the episode's number too, so that other seeds show other tasks, logs and scenarios.
+            episode = Episode(request.seed, request.seed, request.world.options(request.seed))
             return run_episode(world, agent, episode, watchers=(Viewer(screen, stop, request.steps_per_s),))
         finally:
             close = getattr(agent, "close", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,10 @@ class LineWorld(World):
     action_spec = SPEC
     max_steps = 40
 
-    def __init__(self, faults: Mapping[int, int] | None = None, size: tuple[int, int] = (48, 64)) -> None:
+    def __init__(
+        self, faults: Mapping[int, int] | None = None, size: tuple[int, int] = (48, 64), hz: float = SPEC.control_hz
+    ) -> None:
+        self.action_spec = replace(SPEC, control_hz=hz)
         self.faults = dict(faults or {})
         self.size = size
         self.stop_short: set[int] = set()  # seeds whose expert gives up
@@ -48,7 +51,7 @@ class LineWorld(World):
         front[height // 2 - 4 : height // 2 + 4, left : left + 8] = (255, 40, 20)
         state = np.array([self._at, self._steps * 0.1, self._generator.normal()], np.float32)
         seen = {"front": front, "wrist": np.ascontiguousarray(front[:, ::-1])}
-        return Observation(seen, f"push the dot {self._goal} steps", state, self._steps / SPEC.control_hz)
+        return Observation(seen, f"push the dot {self._goal} steps", state, self._steps / self.action_spec.control_hz)
 
     def step(self, action: FloatArray) -> Step:
         if self.faults.get(self._seed) == self._steps:
@@ -105,15 +108,15 @@ def seed_of(index: int) -> int:
     return episode_seed(0, index)
 
 
-def open_writer(root: Path, **options: Any) -> DatasetWriter:
-    return DatasetWriter(root, SPEC, robot_type="line", run={"world": "line", "seed": 0}, **options)
+def open_writer(root: Path, spec: ActionSpec = SPEC, **options: Any) -> DatasetWriter:
+    return DatasetWriter(root, spec, robot_type="line", run={"world": "line", "seed": 0}, **options)
 
 
 def record(root: Path, count: int, world: LineWorld | None = None, **options: Any) -> DatasetWriter:
     """Record the episodes that are missing of ``count``, and finish the data set."""
     world = world or LineWorld()
-    agent = ExpertConfig().make(SPEC)
-    with open_writer(root) as writer:
+    agent = ExpertConfig().make(world.action_spec)
+    with open_writer(root, world.action_spec) as writer:
         done = {row.rollout["index"] for row in writer.rows}
         for index in range(count):
             if index not in done:
