@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from backbone.errors import DataError
 from backbone.statistics import Interval, bootstrap_mean, wilson
@@ -134,22 +135,32 @@ class Outcome:
     step_m: float = 0.25  # the length of one move
 
 
-def outcome_metrics(outcome: Outcome) -> dict[str, float]:
-    """Every measure of one episode, all finite. ``success`` is Habitat's rule, ``success_object`` Hydra-Nav's.
+def outcome_metrics(
+    outcome: Outcome, distance_to: Literal["view_points", "object"] = "view_points", radius_m: float | None = None
+) -> dict[str, float]:
+    """Every measure of one episode, all finite.
+
+    ``success``, ``spl`` and ``sot`` follow the rule ``distance_to``: within ``radius_m`` (0.1 by default) of a view
+    point, or (1.0 by default) of the object. Both rules with their own radii stand beside, as ``success_view_point``
+    (Habitat's) and ``success_object`` (Hydra-Nav's).
 
     ``oracle_success`` would have stopped at the best moment; ``reachable`` is 0 where no path leads to any goal, and
     then ``distance_to_goal`` holds `UNREACHABLE_M`.
     """
     o = outcome
-    reached = success(o.stopped, o.distance_m)
+    near, radius = (o.distance_m, VIEWPOINT_RADIUS_M) if distance_to == "view_points" else (o.object_m, OBJECT_RADIUS_M)
+    reached = success(o.stopped, near, radius if radius_m is None else radius_m)
     fastest = optimal_time(o.expert, o.shortest_m, o.step_m)
     return {
         "success": float(reached),
+        "success_view_point": float(success(o.stopped, o.distance_m)),
         "success_object": float(success(o.stopped, o.object_m, OBJECT_RADIUS_M)),
         "oracle_success": float(success(True, o.closest_m)),
         "spl": spl(reached, o.shortest_m, o.walked_m),
         "soft_spl": soft_spl(o.distance_m, o.shortest_m, o.walked_m),
         "sot": sot(reached, fastest, sot_time(o.actions)),
+        "optimal_time": min(fastest, UNREACHABLE_M),
+        "execution_time": sot_time(o.actions),
         "path_length": float(o.walked_m),
         "shortest_path": finite_distance(o.shortest_m),
         "distance_to_goal": finite_distance(o.distance_m),
@@ -159,6 +170,11 @@ def outcome_metrics(outcome: Outcome) -> dict[str, float]:
         "collisions": float(o.collisions),
         "steps": float(o.steps),
     }
+
+
+def distance_of(metres: float | None) -> float:
+    """The distance itself, infinite for None, by which a simulator says that there is no path."""
+    return math.inf if metres is None else _distance(metres, "distance")
 
 
 def finite_distance(metres: float) -> float:
@@ -186,7 +202,7 @@ def aggregate(rows: Sequence[Mapping[str, float]], seed: int = 0) -> dict[str, I
     return {name: _interval([float(row[name]) for row in rows], name, seed) for name in names}
 
 
-BINARY = frozenset({"success", "success_object", "oracle_success", "reachable", "stopped"})
+BINARY = frozenset({"success", "success_view_point", "success_object", "oracle_success", "reachable", "stopped"})
 
 
 def _interval(values: list[float], name: str, seed: int) -> Interval:

@@ -30,11 +30,15 @@ def beside(name: str) -> Any:
 
 
 class Goal:
-    """The view points (N, 3) of an episode, and distances to the nearest one by Habitat's own query."""
+    """The view points (N, 3) of an episode, and distances to the nearest one by Habitat's own query.
 
-    def __init__(self, hs: Any, sim: Any, view_points: Any, radius: float) -> None:
+    ``faces`` (N, 3) or none: where the object of each view point is.
+    """
+
+    def __init__(self, hs: Any, sim: Any, view_points: Any, faces: Any, radius: float) -> None:
         """Goals in the open scene of ``sim``; a stop strictly within ``radius`` metres of one succeeds."""
         self.view_points = np.asarray(view_points, np.float32).reshape(-1, 3)
+        self.faces = np.asarray([] if faces is None else faces, np.float32).reshape(-1, 3)
         self.radius = radius
         self._hs, self._sim = hs, sim
         self._query: Any = None  # kept between calls: it remembers which view points cannot be nearest
@@ -47,8 +51,18 @@ class Goal:
 
     def nearest(self, position: Any) -> Any:
         """The view point (3,) at the end of the shortest path from ``position``, which must exist."""
+        return self.path(position)[-1]
+
+    def path(self, position: Any) -> Any:
+        """The corners (K, 3) of the shortest path from ``position``, both ends included; none where there is none."""
         self.distance(position)
-        return np.asarray(self._query.points[-1], np.float32)
+        return np.asarray(self._query.points, np.float32).reshape(-1, 3)
+
+    def face(self, position: Any) -> Any:
+        """What to look at (3,) from the view point that is nearest in a straight line; None if that is not known."""
+        if not len(self.faces):
+            return None
+        return self.faces[int(np.linalg.norm(self.view_points - position, axis=1).argmin())]
 
 
 class Episode:
@@ -58,13 +72,13 @@ class Episode:
         """Begin where the walker stands."""
         self._hs, self._sim, self._settings = hs, sim, settings
         self.instruction = str(options["instruction"])
-        self.goal = Goal(hs, sim, options["view_points"], float(settings["success_radius_m"]))
+        self.goal = Goal(hs, sim, options["view_points"], options.get("faces"), float(settings["success_radius_m"]))
         self.steps = self.moves = self.turns = self.panoramas = self.collisions = 0
         self.stopped = False
         self.walked = 0.0
-        self._start = pose_of(sim, WALKER)
+        self.start = pose_of(sim, WALKER)
         self._counts: tuple[int, int] | None = None
-        self.position = self._measured = self._start[0]
+        self.position = self._measured = self.start[0]
         self.way = [self.position.tolist()]
         self.distance = self.closest = self.shortest = self.goal.distance(self.position)
         self.expert = Expert(hs, sim, settings, self.goal, WALKER)
@@ -118,7 +132,7 @@ class Episode:
 
     def _expert_counts(self) -> tuple[int, int]:
         """Moves and turns of the expert from the start, walked by a body that nobody looks through."""
-        place(self._hs, self._sim, HEAD, *self._start)
+        place(self._hs, self._sim, HEAD, *self.start)
         expert = Expert(self._hs, self._sim, self._settings, self.goal, HEAD)
         names: list[str] = []
         while len(names) < self._settings["max_steps"] and (name := expert.action()) != "stop":
@@ -149,8 +163,10 @@ class Expert:
             return self._plan[0]
         self._plan = []
         distance = self._goal.distance(pose[0])
-        if distance < self._reach or not math.isfinite(distance):
+        if not math.isfinite(distance):
             return "stop"
+        if distance < self._reach:
+            return self._face(pose)
         if self._from is None or not np.array_equal(self._from, pose[0]):
             self._target, self._from = self._goal.nearest(pose[0]), pose[0]
         try:
@@ -165,6 +181,17 @@ class Expert:
             self._plan, self._expected = self._plan[1:], pose_of(self._sim, self._body)
         else:
             self._plan = []
+
+    def _face(self, pose: Any) -> str:
+        """Turn until the object is as near to the middle of the picture as turns can bring it, then stop."""
+        at = self._goal.face(pose[0])
+        if at is None:
+            return "stop"
+        off = math.atan2(pose[0][0] - at[0], pose[0][2] - at[2]) - 2 * math.atan2(pose[1][1], pose[1][3])
+        off = math.remainder(off, 2 * math.pi)
+        if abs(off) <= self._turn / 2 + 1e-3:
+            return "stop"
+        return "turn_left" if off > 0 else "turn_right"
 
     def _search(self, pose: Any) -> str:
         """The first action of a plan that ends within reach of any view point; ``stop`` where there is none."""
@@ -202,6 +229,13 @@ def pose_of(sim: Any, body: int) -> tuple[Any, list[float]]:
     """Position (3,) float32 and rotation ``x, y, z, w`` of a body."""
     state = sim.get_agent(body).get_state()
     return np.asarray(state.position, np.float32), xyzw(state.rotation)
+
+
+def tilt_of(sim: Any, body: int) -> float:
+    """Degrees by which the body's camera looks up."""
+    state = sim.get_agent(body).get_state()
+    relative = state.rotation.inverse() * state.sensor_states["rgb"].rotation
+    return math.degrees(2 * math.atan2(relative.x, relative.w))
 
 
 def xyzw(rotation: Any) -> list[float]:

@@ -5,6 +5,7 @@ Same frame on both sides (metres, y up, -z forward), so poses, paths and ids nee
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -12,6 +13,7 @@ import os
 import shutil
 import struct
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +35,11 @@ VERTICES, INDICES = 34962, 34963  # glTF's buffer view targets
 JSON_CHUNK, BINARY_CHUNK = 0x4E4F534A, 0x004E4942
 UNIQUE_COLOURS = 32**3
 # habitat rounds what one walks on up to layers of 0.2 m, counted from the lowest corner of the scene. A speck under the
-# floor puts a layer's end 3 cm above it: the agent walks there, over rugs as well. Without it, the agent would walk, and
-# look, from 0.2 m higher, and take rugs for steps.
-SPECK_DEPTH, SPECK_SIZE = 0.17, 0.01
+# floor puts a layer's end 3 cm above it, where the agent then walks, also over rugs. Without it the agent would walk,
+# and look, from 0.2 m, and take rugs for steps.
+LAYER, SPECK_DEPTH, SPECK_SIZE = 0.2, 0.17, 0.01
+WALK_HEIGHT = LAYER - SPECK_DEPTH  # y of a body on the floor
+KEPT_HOMES, YOUNG_S = 500, 3600.0  # beyond so many exports, those unused for longer are removed
 Colour = tuple[int, int, int]
 
 
@@ -55,8 +59,11 @@ def export_home(home: Home, folder: Path) -> ExportedScene:
     digest = hashlib.sha256(f"{VERSION} {home.to_json()}".encode()).hexdigest()
     name = f"home_{digest[:20]}"
     target = folder / name
-    if not target.is_dir():
+    if target.is_dir():
+        os.utime(target)  # in use: not to be removed
+    else:
         folder.mkdir(parents=True, exist_ok=True)
+        _tidy(folder)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
         try:
             _write(home, unfinished, name)
@@ -67,6 +74,17 @@ def export_home(home: Home, folder: Path) -> ExportedScene:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return ExportedScene(target / f"{name}.stage_config.json", target / "homes.scene_dataset_config.json")
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the exports used least recently, beyond `KEPT_HOMES`, and what a process that was killed left behind."""
+    dated = []
+    for entry in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process tidies too
+            dated.append((entry.stat().st_mtime, entry))
+    old = [(when, entry) for when, entry in sorted(dated) if when < time.time() - YOUNG_S]
+    for _, entry in [item for item in old if item[1].name.startswith(".")] + old[: max(len(dated) - KEPT_HOMES, 0)]:
+        shutil.rmtree(entry, ignore_errors=True)
 
 
 def _write(home: Home, folder: Path, name: str) -> None:

@@ -98,7 +98,14 @@ class HabitatEpisodes:
     def _reply(self, frames: dict[str, Any], collided: bool) -> dict[str, Any]:
         episode = self._episode
         succeeded = episode.succeeded()
-        info = {"success": succeeded, "collided": collided, "distance_to_goal": ep.finite(episode.distance)}
+        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        info = {
+            "success": succeeded,
+            "collided": collided,
+            "distance_to_goal": ep.finite(episode.distance),
+            "position": position.tolist(),
+            "rotation_xyzw": rotation,
+        }
         depths = {"front": np.ascontiguousarray(frames["depth"])} if self._settings["depth"] else {}
         return {
             "images": {"front": np.ascontiguousarray(frames["rgb"][..., :3])},
@@ -113,12 +120,12 @@ class HabitatEpisodes:
         }
 
     def expert_action(self) -> list[float]:
-        """The index of the action that leads along the shortest path to the nearest view point, or stops there."""
+        """The index of the action that leads along the shortest path to the nearest view point, and stops there."""
         return [float(self._settings["actions"].index(self._episode.expert.action()))]
 
-    def metrics(self) -> dict[str, Any]:
-        """What was measured so far, as raw numbers; formulas are Fovea's side's."""
-        return dict(self._episode.outcome(), success=float(self._episode.succeeded()))
+    def outcome(self) -> dict[str, Any]:
+        """What was measured so far, as raw numbers; the formulas are on Fovea's side."""
+        return dict(self._episode.outcome())
 
     def describe(self) -> dict[str, Any]:
         """Privileged state: pose, distances, the labelled objects of the scene."""
@@ -127,6 +134,7 @@ class HabitatEpisodes:
         return {
             "position": position.tolist(),
             "rotation_xyzw": rotation,
+            "tilt_deg": ep.tilt_of(self._sim, ep.WALKER),
             "distance_to_goal": ep.finite(episode.distance),
             "geodesic_distance": ep.finite(episode.shortest),
             "objects": self._objects,
@@ -147,23 +155,24 @@ class HabitatEpisodes:
         self._episode.panoramas += 1
         return {"images": np.stack(pictures)}
 
-    def semantic(self) -> dict[str, Any]:
-        """Object ids (H, W) int32 of the present view, 0 for none, and the category of every id."""
-        position, rotation = ep.pose_of(self._sim, ep.WALKER)
-        return self.look(position, rotation)
+    def instances(self) -> Any:
+        """Object ids (H, W) int32 of the present view, 0 for none."""
+        return self._labels(self._sim.get_agent(ep.WALKER).get_state().sensor_states["rgb"])
 
     def look(self, position: Any, rotation_xyzw: Any) -> dict[str, Any]:
-        """Object ids and picture from any pose of the body, in the open scene; the episode does not notice."""
-        for body in (ep.HEAD, ep.LABELER):
-            ep.place(self._hs, self._sim, body, position, rotation_xyzw)
-        ids = self._sim.get_sensor_observations(agent_ids=ep.LABELER)["semantic"]
+        """Object ids and picture of a body anywhere in the open scene; the episode does not notice."""
+        ep.place(self._hs, self._sim, ep.HEAD, position, rotation_xyzw)
         rgb = self._sim.get_sensor_observations(agent_ids=ep.HEAD)["rgb"][..., :3]
-        categories = {str(o["id"]): o["category"] for o in self._objects}
-        return {
-            "ids": np.ascontiguousarray(ids.astype(np.int32)),
-            "rgb": np.ascontiguousarray(rgb),
-            "names": categories,
-        }
+        ids = self._labels(self._sim.get_agent(ep.HEAD).get_state().sensor_states["rgb"])
+        return {"ids": ids, "rgb": np.ascontiguousarray(rgb)}
+
+    def _labels(self, camera: Any) -> Any:
+        """The label picture from the pose of another body's camera."""
+        state = self._hs.AgentState()
+        state.sensor_states = {"semantic": camera}
+        self._sim.get_agent(ep.LABELER).set_state(state, reset_sensors=False, infer_sensor_states=False)
+        ids = self._sim.get_sensor_observations(agent_ids=ep.LABELER)["semantic"]
+        return np.ascontiguousarray(ids.astype(np.int32))
 
     def geodesics(self, starts: Any, ends: Any) -> list[float | None]:
         """Length of the shortest path between each pair of rows, None where there is none."""
@@ -177,14 +186,17 @@ class HabitatEpisodes:
             raise ValueError(f"no walkable point near rows {np.flatnonzero(~np.isfinite(snapped).all(1)).tolist()}")
         return snapped.astype(np.float32)
 
+    def ways(self) -> dict[str, Any]:
+        """The way walked (T, 3) and the shortest one from the start (K, 3), empty where there is none."""
+        episode = self._episode
+        return {"walked": np.asarray(episode.way, np.float32), "shortest": episode.goal.path(episode.start[0])}
+
     def floor_map(self, metres_per_pixel: float) -> dict[str, Any]:
-        """Walkable cells (H, W) at the body's height, where their corner lies, and the way walked (T, 3)."""
-        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        """Walkable cells (H, W) at the height where the body stands, and where their first corner lies (x, z)."""
+        position, _ = ep.pose_of(self._sim, ep.WALKER)
         low = np.asarray(self._sim.pathfinder.get_bounds()[0], np.float64)
         free = np.asarray(self._sim.pathfinder.get_topdown_view(metres_per_pixel, float(position[1])))
-        way = np.asarray(self._episode.way, np.float32)
-        corner = [float(low[0]), float(low[2])]
-        return {"free": free.astype(np.uint8), "corner": corner, "way": way, "rotation_xyzw": rotation}
+        return {"free": free.astype(np.uint8), "corner": [float(low[0]), float(low[2])]}
 
     def open_scene(self, scene: str, scene_dataset: str = "default") -> dict[str, Any]:
         """Open a scene without an episode: its labelled objects and the area one can walk on."""
@@ -238,10 +250,11 @@ class HabitatEpisodes:
         body = self._hs.agent.AgentConfiguration()
         body.height, body.radius = s["agent_height_m"], s["agent_radius_m"]
         body.sensor_specifications = [self._camera(name, kind) for name, kind in cameras]
-        amounts = {"move_forward": s["forward_m"]}
         spec, actuation = self._hs.agent.ActionSpec, self._hs.agent.ActuationSpec
-        names = ("move_forward", "turn_left", "turn_right", "look_up", "look_down")
-        body.action_space = {n: spec(n, actuation(amounts.get(n, s["turn_deg"]))) for n in names}
+        amounts = {"move_forward": actuation(s["forward_m"])}
+        amounts.update({name: actuation(s["turn_deg"]) for name in ("turn_left", "turn_right")})
+        amounts.update({name: actuation(s["turn_deg"], s["most_tilt_deg"]) for name in ("look_up", "look_down")})
+        body.action_space = {name: spec(name, amount) for name, amount in amounts.items()}
         return body
 
     def _camera(self, name: str, kind: Any) -> Any:

@@ -142,11 +142,4 @@ class Episode:
             collisions=self.collisions,
             step_m=step_m,
         )
-        values = metrics.outcome_metrics(outcome)
-        values["success_view_point"] = values["success"]
-        if self.rule == "object" or self.success_distance != metrics.VIEWPOINT_RADIUS_M:
-            values["success"] = float(self.success)
-            values["spl"] = metrics.spl(self.success, self.shortest, self.walked)
-            fastest = metrics.optimal_time(expert, self.shortest, step_m)
-            values["sot"] = metrics.sot(self.success, fastest, metrics.sot_time(outcome.actions))
-        return values
+        return metrics.outcome_metrics(outcome, self.rule, self.success_distance)
