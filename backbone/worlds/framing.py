@@ -28,6 +28,7 @@ MAX_ARRAYS = 256
 MAX_DEPTH = 32
 MAX_DIMENSIONS = 8
 KEY = "__array__"
+ENCODER = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"))  # depth is limited below
 BUFFER_BYTES = 1 << 20  # of the socket: a frame of several cameras leaves in one piece
 SLICE_S = 0.2  # how often a waiting side looks at its deadline and at the other process
 
@@ -47,9 +48,12 @@ class DeadlineError(TimeoutError):
 def encode(value: Any) -> list[Any]:
     """The buffers of one message, in order. Raises `FrameError` naming the place of what cannot be sent."""
     arrays: list[Any] = []
-    body = _without_arrays(value, arrays, "message", 0)
-    described = [[array.dtype.str, list(array.shape)] for array in arrays]
-    header = json.dumps({"body": body, "arrays": described}, allow_nan=False, separators=(",", ":")).encode("utf-8")
+    try:
+        body = _without_arrays(value, arrays, 0)
+    except FrameError as error:
+        raise FrameError(f"message{error}") from None
+    described = [[array.dtype.str, array.shape] for array in arrays]
+    header = ENCODER.encode({"body": body, "arrays": described}).encode("utf-8")
     payload = sum(array.nbytes for array in arrays)
     if len(arrays) > MAX_ARRAYS or len(header) > MAX_HEADER_BYTES or payload > MAX_PAYLOAD_BYTES:
         raise FrameError(
@@ -66,36 +70,49 @@ def as_bytes(array: Any) -> memoryview:
     return memoryview(view)
 
 
-def _without_arrays(value: Any, arrays: list[Any], where: str, depth: int) -> Any:
+def _without_arrays(value: Any, arrays: list[Any], depth: int) -> Any:
     """``value`` as plain JSON values, its arrays moved to ``arrays`` and replaced by their index."""
-    if value is None or isinstance(value, (str, bool, int)):
+    kind = type(value)
+    if value is None or kind is str or kind is bool or kind is int:
         return value
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise FrameError(f"{where} is {value!r}; only finite numbers can be sent")
-        return value
-    if depth > MAX_DEPTH:
-        raise FrameError(f"{where} is nested deeper than {MAX_DEPTH}")
+    if kind is dict or kind is list or kind is tuple or isinstance(value, (dict, list, tuple)):
+        return _inside(value, arrays, depth)
     if isinstance(value, np.ndarray):
         if value.dtype.str not in DTYPES or value.ndim > MAX_DIMENSIONS:
             raise FrameError(
-                f"{where}: arrays of {value.dtype} with {value.ndim} dimensions cannot be sent; "
+                f" is an array of {value.dtype} with {value.ndim} dimensions, which cannot be sent; "
                 f"use one of {', '.join(sorted(DTYPES))}"
             )
         arrays.append(value)
         return {KEY: len(arrays) - 1}
-    if isinstance(value, dict):
-        for key in value:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise FrameError(f" is {value!r}; only finite numbers can be sent")
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    raise FrameError(f" is a {type(value).__name__}; only JSON values and NumPy arrays can be sent")
+
+
+def _inside(value: Any, arrays: list[Any], depth: int) -> Any:
+    """The same for what stands in a dict, list or tuple; an error gets its place from the inside out."""
+    if depth > MAX_DEPTH:
+        raise FrameError(f" is nested deeper than {MAX_DEPTH}")
+    key: Any = None
+    try:
+        if not isinstance(value, dict):
+            found = []
+            for key, entry in enumerate(value):  # noqa: B007 - the error below names it
+                found.append(_without_arrays(entry, arrays, depth + 1))
+            return found
+        fields = {}
+        for key, entry in value.items():
             if not isinstance(key, str) or key == KEY:
-                raise FrameError(f"{where} has the key {key!r}; keys must be text and not {KEY!r}")
-        return {key: _without_arrays(entry, arrays, f"{where}[{key!r}]", depth + 1) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_arrays(entry, arrays, f"{where}[{i}]", depth + 1) for i, entry in enumerate(value)]
-    raise FrameError(f"{where} is a {type(value).__name__}; only JSON values and NumPy arrays can be sent")
+                raise FrameError(f" is a key; keys must be text and not {KEY!r}")
+            fields[key] = _without_arrays(entry, arrays, depth + 1)
+        return fields
+    except FrameError as error:
+        raise FrameError(f"[{key!r}]{error}") from None
 
 
 def _with_arrays(value: Any, arrays: list[Any]) -> Any:
