@@ -27,7 +27,6 @@ AGENT_RADIUS, AGENT_HEIGHT = 0.18, 0.88
 LOW, HIGH = 0.1, 0.9  # what is lower is stepped over; what begins higher is walked under
 _ARC = 2  # chords a quarter circle; the clearance is then at least 0.92 of the radius
 _INSIDE = 1e-4  # how far corners are moved into the free floor, so that touching is no crossing
-_CHUNK = 400_000  # segment-edge tests at a time
 
 
 def obstacle(thing: Thing) -> Polygon | None:
@@ -92,7 +91,7 @@ class FloorMap:
         self.home, self.radius = home, radius
         self.free = free_floor(home, radius)
         shapely.prepare(self.free)
-        self._read_rings()
+        self._read_rings()  # and the first question makes the prepared polygon's index, before threads share it
         self._graph = self._seeing()
 
     def _read_rings(self) -> None:
@@ -116,7 +115,6 @@ class FloorMap:
         self.edges: Points = np.concatenate(edges)
         self.corners: Points = np.concatenate(corners)
         self._before, self._after = np.concatenate(before), np.concatenate(after)
-        self._boxes = self.edges.min(1), self.edges.max(1)
 
     def _seeing(self) -> csr_matrix:
         """The graph of corners that see each other, of those pairs alone that a shortest way can use."""
@@ -143,11 +141,8 @@ class FloorMap:
 
     def sees(self, start: Points, end: Points) -> NDArray[np.bool_]:
         """Whether the straight ways from ``start`` (M, 2) to ``end`` (M, 2), points of the free floor, stay on it."""
-        out = np.empty(len(start), bool)
-        rows = max(_CHUNK // len(self.edges), 1)
-        for i in range(0, len(start), rows):
-            out[i : i + rows] = ~self._crossings(start[i : i + rows], end[i : i + rows]).any(1)
-        return out
+        seen: NDArray[np.bool_] = shapely.contains_properly(self.free, shapely.linestrings(np.stack([start, end], 1)))
+        return seen
 
     def _crossings(self, start: Points, end: Points) -> NDArray[np.bool_]:
         a, b = self.edges[None, :, 0], self.edges[None, :, 1]
@@ -159,9 +154,11 @@ class FloorMap:
     def walk(self, start: ArrayLike, end: ArrayLike) -> tuple[Points, bool]:
         """Go straight from ``start`` towards ``end`` and stop where it is barred: the place, and if it was."""
         p, q = np.asarray(start, np.float64), np.asarray(end, np.float64)
+        if self.sees(p[None], q[None])[0]:
+            return q, False
         hit = self._crossings(p[None], q[None])[0]
         if not hit.any():
-            return q, False
+            return (q if self.contains(q) else p), not self.contains(q)
         a, along = self.edges[hit, 0], self.edges[hit, 1] - self.edges[hit, 0]
         turned = _cross(q - p, along)
         share = np.where(abs(turned) < 1e-12, 0.0, _cross(a - p, along) / np.where(turned == 0, 1.0, turned))
@@ -201,7 +198,7 @@ class FloorMap:
         """For each point the nearest goal it sees among the ``most`` nearest and a sample: distance and index."""
         far = np.linalg.norm(points[:, None] - goals[None], axis=2)
         near = np.argsort(far, axis=1)
-        picks = np.r_[np.arange(min(most, len(goals))), np.arange(most, len(goals), max(len(goals) // most, 1))]
+        picks = np.r_[np.arange(min(most, len(goals))), np.arange(most, len(goals), 4)]
         best, which = np.full(len(points), np.inf), np.zeros(len(points), np.int64)
         open_rows = np.arange(len(points))
         for block in np.array_split(picks, max(len(picks) // 4, 1)):
@@ -225,8 +222,10 @@ class FloorMap:
         order = np.argsort(total, kind="stable")
         order = order[np.isfinite(total[order])]
         targets = np.concatenate([field.goals, self.corners])
-        for i in range(0, len(order), 12):
-            some = order[i : i + 12]
+        begin, count = 0, 16
+        while begin < len(order):
+            some = order[begin : begin + count]
+            begin, count = begin + count, count * 3
             sees = self.sees(np.broadcast_to(point, (len(some), 2)), targets[some])
             if sees.any():
                 pick = int(some[sees.argmax()])
@@ -236,6 +235,11 @@ class FloorMap:
     def distance_in(self, field: GoalField, point: ArrayLike) -> float:
         """Metres from a place on the free floor to the nearest goal; infinite if there is no way."""
         return self._first(field, np.asarray(point, np.float64))[0]
+
+    def first_in(self, field: GoalField, point: ArrayLike) -> tuple[float, Points]:
+        """Metres from a place to the nearest goal, and the corner or goal (2,) to which the way goes straight first."""
+        distance, step = self._first(field, np.asarray(point, np.float64))
+        return distance, self.corners[step] if step >= 0 else field.goals[-1 - step]
 
     def path_in(self, field: GoalField, point: ArrayLike) -> Points:
         """The way (K, 2) from a place to the nearest goal, both ends included; `DataError` if there is none."""

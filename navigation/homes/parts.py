@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -18,6 +19,9 @@ from backbone.rendering.shapes import MeshBuilder, Tile
 from navigation.homes.description import Thing, Vector
 
 Points = NDArray[np.float64]
+
+
+_SIGNS = np.array([(a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)], np.float64)
 
 
 def _turned(pitch: float, yaw: float, roll: float) -> Points:
@@ -51,9 +55,10 @@ class Block:
     def corners(self) -> Points:
         """Its eight corners (8, 3) in the thing's frame."""
         half = np.asarray(self.size) / 2
-        signs = np.array([(a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
+        if not any(self.turn):
+            return _SIGNS * half + (self.base[0], self.base[1] + half[1], self.base[2])
         pose = self.frame()
-        corners: Points = (signs * half) @ pose[:3, :3].T + pose[:3, 3]
+        corners: Points = (_SIGNS * half) @ pose[:3, :3].T + pose[:3, 3]
         return corners
 
     def build(self, builder: MeshBuilder, tiles: list[Tile], object_id: int) -> None:
@@ -163,10 +168,11 @@ def pose_of(thing: Thing) -> Points:
     return pose
 
 
-def parts_of(thing: Thing) -> list[Part]:
+@lru_cache(maxsize=2048)
+def parts_of(thing: Thing) -> tuple[Part, ...]:
     """The parts of a thing, in its own frame; the same for every call."""
     from navigation.homes.furniture import KINDS
 
     parts = Parts(Random(thing.variant))  # noqa: S311 - shapes, not secrets
     KINDS[thing.category].builder(parts, *thing.size)
-    return parts.list
+    return tuple(parts.list)

@@ -14,6 +14,8 @@ from navigation.worlds.rooms_episode import Episode
 
 Points = NDArray[np.float64]
 _TURN_COST = 0.012  # metres that a turn counts as: of nearly equal ways the one with fewer turns
+_CONTACT = 0.1  # metres that a step into something counts as besides: the next one is often barred too
+_HEADINGS = 3  # headings tried, nearest to the way first
 _INSIDE = 0.95  # the expert stops within this part of the success radius
 
 
@@ -63,31 +65,41 @@ class Expert:
         return self._episode.scene.floor.walk(place, place + np.array(ahead(heading)) * self._step)[0]
 
     def _greedy(self, place: Points, heading: float) -> str | None:
-        """Towards the heading whose next step costs the least detour; None where no step leads on."""
-        e = self._episode
-        floor = e.scene.floor
-        way = floor.path_in(e.goals.way, place)
-        here, target = e.distance_from(place), way[1]
-        wanted = math.atan2(-(target[0] - place[0]), -(target[1] - place[1]))
+        """Towards the heading from which two steps make the least detour; None where no step leads on."""
         around = round(2 * math.pi / self._turn)
-        turns = sorted(range(around), key=lambda k: abs(wrapped(heading + k * self._turn - wanted)))
         best: tuple[float, int] | None = None
-        for rank, k in enumerate(turns):
-            if rank >= 3 and best is not None:
-                break
-            count = min(k, around - k)
-            there = self._ahead(place, heading + k * self._turn)
-            moved = float(np.linalg.norm(there - place))
-            left = e.distance_from(there)
-            if moved < self._step / 2 or here - left < 0.3 * self._step:
-                continue
-            cost = moved + left - here + _TURN_COST * count
+        for k, there, cost, left in self._steps(place, heading):
+            if left >= _INSIDE * self._radius():
+                further = self._steps(there, heading + k * self._turn)
+                cost += min(
+                    (c + (0.0 if far < _INSIDE * self._radius() else far) for _, _, c, far in further), default=left
+                )
             if best is None or cost < best[0] - 1e-9:
                 best = cost, k
         if best is None:
             return None
         k = best[1]
         return "move_forward" if k == 0 else "turn_left" if k <= around - k else "turn_right"
+
+    def _steps(self, place: Points, heading: float) -> list[tuple[int, Points, float, float]]:
+        """The three steps nearest to the shortest way that lead on: turns to the left, place, cost, metres left."""
+        e = self._episode
+        here, target = e.scene.floor.first_in(e.goals.way, place)
+        wanted = math.atan2(-(target[0] - place[0]), -(target[1] - place[1]))
+        around = round(2 * math.pi / self._turn)
+        found: list[tuple[int, Points, float, float]] = []
+        for rank, k in enumerate(sorted(range(around), key=lambda k: abs(wrapped(heading + k * self._turn - wanted)))):
+            if rank >= _HEADINGS and found:
+                break
+            there = self._ahead(place, heading + k * self._turn)
+            moved = float(np.linalg.norm(there - place))
+            if moved < self._step / 2:
+                continue
+            left = e.distance_from(there)
+            if here - left >= 0.3 * self._step:
+                contact = _CONTACT if moved < self._step - 1e-6 else 0.0
+                found.append((k, there, moved + contact + _TURN_COST * min(k, around - k), left))
+        return found
 
     def _search(self, place: Points, heading: float) -> None:
         """Remember a whole plan to a place within reach, found by `approach`."""
