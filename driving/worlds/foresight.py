@@ -1,4 +1,4 @@
-"""Where highway-env's other cars are foreseen to be: along their routes, at the speed they have."""
+"""Where highway-env's other cars are foreseen to be: along their routes, at their speed and as they speed up now."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from driving.worlds.route import Floats, Route
 from driving.worlds.traffic import Simulation, flipped
 
 SIGHT_M = 120.0
+CHANGING_S = 2.5
+STEP_M = 3.0
 LANE_M = 4.0  # highway-env's lanes
 
 
 def foresee(simulation: Simulation, times: Floats) -> list[Foreseen]:
-    """Every other car and obstacle within sight, once for the lane it is in and once for one it is changing to."""
+    """Every other car and obstacle within sight, in the lane it is in and in one that it is changing to."""
     here = simulation.body(simulation.ego)
     found = []
     for vehicle in simulation.others:
@@ -28,10 +30,13 @@ def foresee(simulation: Simulation, times: Floats) -> list[Foreseen]:
             still = np.broadcast_to([body.x, body.y], (len(times), 2)).astype(np.float64)
             found.append(_foreseen(body, still, np.full(len(times), body.heading)))
             continue
-        found.append(_foreseen(body, *along_lanes(simulation.network, vehicle, vehicle.lane_index, times)))
+        indices = [vehicle.lane_index]
         target = vehicle.target_lane_index
         if target != vehicle.lane_index and target[0] == vehicle.lane_index[0]:  # not just the lane that comes next
-            found.append(_foreseen(body, *along_lanes(simulation.network, vehicle, target, times)))
+            indices.append(target)
+        for index in indices:
+            for way in _ways(vehicle, times):
+                found.append(_foreseen(body, *along_lanes(simulation.network, vehicle, index, times, way)))
     return found
 
 
@@ -57,25 +62,54 @@ def _foreseen(body: Body, points: Floats, headings: Floats) -> Foreseen:
     return Foreseen(body.x, body.y, body.heading, body.speed, body.length, body.width, points, headings)
 
 
-def along_lanes(network: Any, vehicle: Any, index: Any, times: Floats) -> tuple[Floats, Floats]:
-    """World points (T, 2) and headings (T,) of a car that goes on in the lane ``index`` and its route at its speed."""
+def _ways(vehicle: Any, times: Floats) -> list[Floats]:
+    """How far a car gets (T,) metres: at its speed, and if it goes on speeding up or slowing down for a while."""
+    speed, acceleration = float(vehicle.speed), float(vehicle.action["acceleration"])
+    ways = [speed * times]
+    if abs(acceleration) > 0.4:
+        steps = np.diff(times, prepend=0.0)
+        speeds = np.clip(speed + np.clip(acceleration, -4.0, 3.0) * np.minimum(times, CHANGING_S), 0.0, 30.0)
+        ways.append(np.cumsum(speeds * steps))
+    return ways
+
+
+def along_lanes(network: Any, vehicle: Any, index: Any, times: Floats, ways: Floats) -> tuple[Floats, Floats]:
+    """World points (T, 2) and headings (T,) of a car that drives ``ways`` (T,) on in the lane ``index`` and its route.
+
+    Lanes need not meet (an exit of the roundabout starts beside the inner ring); cars cut across, and so does this.
+    """
+    line = _line(network, vehicle, index, max(float(ways[-1]), 0.0) + STEP_M)
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+    points = np.stack([np.interp(ways, along, line[:, i]) for i in (0, 1)], 1)
+    pieces = np.arctan2(*np.diff(line, axis=0).T[::-1])
+    headings = pieces[np.clip(np.searchsorted(along, ways, side="right") - 1, 0, len(pieces) - 1)]
+    headings = np.where(ways < 0.5, -float(vehicle.heading), headings)
+    return points, headings
+
+
+def _line(network: Any, vehicle: Any, index: Any, reach: float) -> Floats:
+    """The way ahead (N >= 2, 2) of at least ``reach`` metres, from where the car is; straight on where lanes end."""
     lane = network.get_lane(index)
-    s, lateral = lane.local_coordinates(vehicle.position)
-    speed = float(vehicle.speed)
     route = _remaining(vehicle.route, index)
-    places, headings = [], []
-    for time in times.tolist():
-        way = s + speed * time
-        while way > lane.length:
+    places = [vehicle.position]
+    direction = vehicle.direction
+    s = lane.local_coordinates(vehicle.position)[0] + max(STEP_M, 0.5 * float(vehicle.speed))
+    length = 0.0
+    while length < reach:
+        if s > lane.length:
             following = _next(network, index, route)
             if following is None:
+                places.append(places[-1] + direction * reach)
                 break
-            way, s = way - lane.length, s - lane.length
-            index, lane = following, network.get_lane(following)
-        aside = lateral * math.exp(-time)  # cars keep to the middle
-        places.append(lane.position(way, aside))
-        headings.append(-float(lane.heading_at(way)))
-    return flipped(places), np.array(headings)
+            s, index, lane = max(s - lane.length, 0.0), following, network.get_lane(following)
+        place = lane.position(s, 0.0)
+        ahead = place - places[-1]
+        size = math.hypot(*ahead.tolist())
+        if size > 0.5 and float(ahead @ direction) > 0.0:  # what lies behind on a lane that overlaps is left out
+            places.append(place)
+            direction, length = ahead / size, length + size
+        s += STEP_M
+    return flipped(places)
 
 
 def _remaining(route: Any, index: Any) -> list[Any]:

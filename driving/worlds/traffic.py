@@ -47,7 +47,7 @@ def library_config(scenario: str, control_hz: int, traffic: float) -> dict[str, 
         "action": {"type": "ContinuousAction"},
         "simulation_frequency": SIMULATION_HZ,
         "policy_frequency": control_hz,
-        "neighbour_vehicles_connected_lanes": True,
+        "neighbour_vehicles_connected_lanes": scenario != "roundabout",
     }
     if scenario == "highway":
         config |= {"vehicles_count": round(20 * traffic), "vehicles_density": max(0.5, min(traffic, 1.5))}
