@@ -39,15 +39,18 @@ def joined(meshes: Sequence[Mesh]) -> Mesh:
     )
 
 
-def home_pieces(home: Home) -> tuple[list[tuple[str, Mesh]], Image]:
-    """One mesh a room, by the room's name (doors with the first of their two), and the atlas."""
+def home_pieces(home: Home, *, doors_twice: bool = False) -> tuple[list[tuple[str, Mesh]], Image]:
+    """One mesh a room, by the room's name, and the atlas.
+
+    A door is with the first of its rooms or, with ``doors_twice``, with both, so that each can be drawn alone.
+    """
     atlas, tiles = atlas_of(home.materials)
     pieces = []
     for room in home.rooms:
         builder = MeshBuilder()
         _shell(builder, home, room, tiles)
         for door in home.doors:
-            if door.rooms[0] == room.name:
+            if door.rooms[0] == room.name or (doors_twice and room.name in door.rooms):
                 _door(builder, home, door, tiles)
         for window in home.windows:
             if window.room == room.name:

@@ -50,7 +50,7 @@ class Scene:
     @classmethod
     def of(cls, home: Home) -> Scene:
         """The scene of a home."""
-        pieces, atlas = home_pieces(home)
+        pieces, atlas = home_pieces(home, doors_twice=True)
         return cls(home, FloorMap(home), pieces, atlas)
 
     @cached_property

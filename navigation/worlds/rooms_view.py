@@ -12,6 +12,7 @@ from backbone.rendering.lighting import MAX_LAMPS, Lamp, Lighting
 from backbone.rendering.mesh import Camera, Frame
 from backbone.rendering.renderer import Renderer
 from navigation.homes.description import FIRST_ID, Home
+from navigation.homes.openings import rooms_in_sight
 from navigation.worlds.rooms_scene import Scene
 
 _NEAR, _FAR = 0.03, 60.0
@@ -57,7 +58,7 @@ class View:
         self.width, self.height, self._hfov, self._eye = width, height, hfov_deg, eye
         self._renderer: Renderer | None = None
         self._scene: Scene | None = None
-        self._handles: list[tuple[str, int]] = []
+        self._handles: dict[str, int] = {}
         self._lighting = Lighting()
 
     def show(self, scene: Scene) -> None:
@@ -65,11 +66,11 @@ class View:
         if self._renderer is None:
             self._renderer = Renderer(self.width, self.height, scene.atlas)
         elif scene is not self._scene:
-            for _, handle in self._handles:
+            for handle in self._handles.values():
                 self._renderer.discard(handle)
             self._renderer.repaint(scene.atlas)
         if scene is not self._scene:
-            self._handles = [(name, self._renderer.upload(mesh)) for name, mesh in scene.pieces]
+            self._handles = {name: self._renderer.upload(mesh) for name, mesh in scene.pieces}
             self._scene, self._lighting = scene, lighting_of(scene.home)
 
     def render(
@@ -80,22 +81,18 @@ class View:
         if scene is None or renderer is None:
             raise RuntimeError("View.show comes before View.render")
         x, z = float(place[0]), float(place[1])
-        rooms = {r.name: r for r in scene.home.rooms}
-
-        def away(item: tuple[str, int]) -> float:
-            r = rooms[item[0]]
-            return math.hypot(max(r.x0 - x, 0.0, x - r.x1), max(r.z0 - z, 0.0, z - r.z1))
-
-        near_first = sorted(self._handles, key=away)  # what is hidden is then not coloured
+        # looking up or down, the corners of the picture show more to the sides than its middle does
+        half_view = math.radians(self._hfov / 2) + 0.01 if tilt == 0.0 else math.pi
+        rooms = rooms_in_sight(scene.home, x, z, heading, half_view)  # near ones first: hidden pixels cost less
         camera = Camera(camera_pose(x, self._eye, z, heading, tilt), self._hfov, _NEAR, _FAR)
-        drawn = [(handle, _IDENTITY) for _, handle in near_first]
+        drawn = [(self._handles[name], _IDENTITY) for name in rooms]
         return renderer.render(drawn, camera, depth=depth, ids=ids, lighting=self._lighting)
 
     def close(self) -> None:
         """Free the renderer."""
         if self._renderer is not None:
             self._renderer.close()
-        self._renderer, self._scene, self._handles = None, None, []
+        self._renderer, self._scene, self._handles = None, None, {}
 
 
 def visible_things(home: Home, ids: NDArray[np.int32]) -> list[dict[str, Any]]:
