@@ -57,7 +57,7 @@ class Renderer:
         self.width, self.height, self._cull, self._smooth = width, height, cull, smooth
         pixels = np.ascontiguousarray(check_image(atlas, "renderer atlas"))
         self._lock = threading.Lock()
-        self._meshes: dict[int, tuple[Any, Any]] = {}
+        self._meshes: dict[int, tuple[Any, ...]] = {}
         self._count = 0
         self._context = open_context()
         self.device = str(self._context.info["GL_RENDERER"])
@@ -102,20 +102,24 @@ class Renderer:
         rows = np.empty(len(mesh.positions), _VERTEX)
         rows["position"], rows["normal"], rows["uv"] = mesh.positions, mesh.normals, mesh.uv
         rows["id"] = np.repeat(mesh.ids, 3)
+        # a corner that several triangles share is lit and projected once
+        _, first, index = np.unique(rows.view(f"V{_VERTEX.itemsize}"), return_index=True, return_inverse=True)
         with self._lock, self._entered():
-            buffer = self._context.buffer(rows.tobytes())
+            buffers = (
+                self._context.buffer(rows[first].tobytes()),
+                self._context.buffer(index.astype(np.uint32).tobytes()),
+            )
             names = ("in_position", "in_normal", "in_uv", "in_id")
-            array = self._context.vertex_array(self._surface, [(buffer, "3f 3f 2f 1i", *names)])
+            array = self._context.vertex_array(self._surface, [(buffers[0], "3f 3f 2f 1i", *names)], buffers[1])
         self._count += 1
-        self._meshes[self._count] = (array, buffer)
+        self._meshes[self._count] = (array, *buffers)
         return self._count
 
     def discard(self, handle: int) -> None:
         """Free an uploaded mesh."""
-        array, buffer = self._mesh(handle)
         with self._lock, self._entered():
-            array.release()
-            buffer.release()
+            for part in self._mesh(handle):
+                part.release()
         del self._meshes[handle]
 
     def render(
@@ -179,7 +183,7 @@ class Renderer:
             raise WorldError("the renderer is closed; make a new one")
         return self._context
 
-    def _mesh(self, handle: int) -> tuple[Any, Any]:
+    def _mesh(self, handle: int) -> tuple[Any, ...]:
         if handle not in self._meshes:
             raise DataError(f"renderer: no mesh {handle}; upload it first (there are {sorted(self._meshes)})")
         return self._meshes[handle]
@@ -190,9 +194,8 @@ class Renderer:
             if self._context is None:
                 return
             with self._context:
-                for array, buffer in self._meshes.values():
-                    array.release()
-                    buffer.release()
+                for part in (part for parts in self._meshes.values() for part in parts):
+                    part.release()
                 for part in (self._buffer, self._sky_array, self._sky, self._surface, self._atlas):
                     part.release()
             self._context.release()
