@@ -16,12 +16,8 @@ from backbone.worlds.world import WorldConfig
 
 ANY = "any"  # stands for a setting's default of None: the seed chooses
 NAVIGATION = ("rooms", "habitat")
-# Agents that can act in some worlds only; LIBERO has no expert.
-ONLY_IN: dict[str, tuple[str, ...]] = {
-    "expert": tuple(name for name in WORLDS if name != "libero"),
-    "wander": NAVIGATION,
-    "metaworld-expert": ("metaworld",),
-}
+ONLY_IN: dict[str, tuple[str, ...]] = {"wander": NAVIGATION, "metaworld-expert": ("metaworld",)}
+NOT_IN: dict[str, tuple[str, ...]] = {"expert": ("libero",)}  # LIBERO brings no expert
 # What the page shows is larger than what agents usually see, and has distances where they are cheap.
 SHOWN: dict[str, dict[str, Any]] = {
     "rooms": {"width": 256, "height": 256, "depth": True},
@@ -82,7 +78,7 @@ def default_value(world: str) -> str | None:
 
 def agents_for(world: str) -> list[str]:
     """The agents that can act in a world."""
-    return [name for name in AGENTS if world in ONLY_IN.get(name, (world,))]
+    return [name for name in AGENTS if world in ONLY_IN.get(name, (world,)) and world not in NOT_IN.get(name, ())]
 
 
 def chosen_world(world: Any, value: Any) -> WorldConfig:

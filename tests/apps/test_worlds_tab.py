@@ -23,8 +23,10 @@ from gradio_client.exceptions import AppError
 from apps.demo import worlds_catalogue
 from apps.demo.app import build_demo, serve
 from apps.demo.config import DemoConfig
+from apps.demo.context import DemoContext
+from apps.demo.jobs import Jobs
 from apps.demo.worlds_catalogue import ANY, SHOWN, Choice, agents_for, chosen_agent, chosen_world, usable
-from apps.demo.worlds_run import PACES, read_request
+from apps.demo.worlds_run import PACES, read_request, run_world
 from apps.demo.worlds_screen import Screen, Snapshot
 from apps.demo.worlds_view import action_html, picture_url, remedies_html, view_html
 from apps.world_states import PACKAGES, WorldState
@@ -178,13 +180,31 @@ def test_it_can_be_watched_while_it_runs(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("kind", "pace"), [("endless", WATCHED), ("slow", FAST)])
-def test_stopping_ends_the_world_within_two_seconds(client: Client, kind: str, pace: str) -> None:
+def test_a_script_that_cancels_ends_its_world(client: Client, kind: str, pace: str) -> None:
     job = client.submit(*ask(kind, pace=pace), api_name="/run_world")
     wait_until(lambda: any('data-step="' in html_of(update[1]) for update in job.outputs()), 30)
-    stopped = time.monotonic()
     job.cancel()
-    wait_until(lambda: HallWorld.opened[-1].closed == 1, 5)
+    wait_until(lambda: HallWorld.opened[-1].closed == 1, 10)
+
+
+@pytest.mark.usefixtures("_hall")
+@pytest.mark.parametrize("how", ["stopped", "page closed"])
+@pytest.mark.parametrize(("kind", "pace"), [("endless", WATCHED), ("slow", FAST)])
+def test_stopping_ends_the_world_within_two_seconds(kind: str, pace: str, how: str) -> None:
+    context = DemoContext(ScriptedVLM(), DemoConfig(), Jobs(60), Jobs(60, turns=2))
+    updates = run_world(context, "me", lambda: read_request("hall", kind, 0, "expert", pace))
+    while 'data-step="' not in html_of(next(updates)[1]):
+        pass
+    stopped = time.monotonic()
+    if how == "stopped":
+        assert context.worlds.cancel("me") == 1
+        *_, (status, _, _) = updates
+        assert 'data-phase="cancelled"' in status
+    else:
+        updates.close()  # type: ignore[attr-defined]
+    wait_until(lambda: HallWorld.opened[-1].closed == 1)
     assert time.monotonic() - stopped < 2.0
+    assert context.worlds.idle(2.0)
 
 
 def test_two_users_at_once_do_not_disturb_each_other_and_a_third_waits(client: Client, address: str) -> None:
