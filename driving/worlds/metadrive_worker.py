@@ -36,6 +36,7 @@ def _sibling(name: str) -> Any:
 
 
 roads = _sibling("metadrive_roads")
+experts = _sibling("metadrive_expert")
 
 
 class DrivingWorld:
@@ -105,13 +106,13 @@ class DrivingWorld:
         self.steps, self.path_m, self.action = 0, 0.0, np.zeros(2, np.float32)
         self.flags = {"collision": False, "out_of_road": False, "arrived": False}
         self.errors: list[float] = []
-        self.speeds: dict[int, float] = {}
+        self.numbers: dict[str, int] = {}  # of MetaDrive's vehicles, by their names
+        self.last: dict[int, tuple[float, float]] = {}  # heading and speed of the bodies one step ago
         self._set_route()
         self.pose = self._pose()
         self.yaw_rate = 0.0
         self.bodies = self._bodies()
         self.start_at = self.route.at
-        self.expert = self._make_expert()
         return self._reply(0.0)
 
     def _set_route(self) -> None:
@@ -154,7 +155,7 @@ class DrivingWorld:
     def _touches_anything(self) -> bool:
         near = self.bodies[np.hypot(self.bodies[:, 2] - self.pose[0], self.bodies[:, 3] - self.pose[1]) < 15.0]
         ours = (*self.pose, self.car.LENGTH, self.car.WIDTH)
-        return any(overlap(ours, (*row[2:5], row[6], row[7])) for row in near.tolist())
+        return any(experts.overlap(ours, (*row[2:5], row[6], row[7])) for row in near.tolist())
 
     def _over(self) -> bool:
         log_ended = self.recorded and self.steps >= len(self.log) - 1
@@ -170,7 +171,7 @@ class DrivingWorld:
     def _reply(self, reward: float) -> dict[str, Any]:
         x, y, heading = self.pose
         speed = float(self.car.speed)
-        ahead = to_ego(self.route.ahead(ROUTE_M), self.pose)
+        ahead = experts.to_ego(self.route.ahead(ROUTE_M), self.pose)
         state = [speed, self.yaw_rate, float(self.car.steering), *self.action.tolist(), *ahead.ravel().tolist()]
         return {
             "state": np.array(state, np.float32),
@@ -187,15 +188,18 @@ class DrivingWorld:
     def _bodies(self) -> Any:
         """All others, (N, 10): id, kind, x, y, heading, speed, length, width, height, whether it brakes."""
         rows = self._recorded_rows() if self.recorded else self._simulated_rows()
+        last, self.last = self.last, {int(row[0]): (row[4], row[5]) for row in rows}
+        self.turning = []
         for row in rows:
-            braking = self.speeds.get(int(row[0]), row[5]) - row[5] > 0.08
-            row.append(float(braking))
-        self.speeds = {int(row[0]): row[5] for row in rows}
+            heading, speed = last.get(int(row[0]), (row[4], row[5]))
+            self.turning.append(_wrap(row[4] - heading) / DT_S)
+            row.append(float(speed - row[5] > 0.08))
         return np.array(rows, np.float64).reshape(-1, 10)
 
     def _simulated_rows(self) -> list[list[float]]:
         rows = []
-        for number, body in enumerate(self.env.engine.traffic_manager.spawned_objects.values(), 1):
+        for name, body in self.env.engine.traffic_manager.spawned_objects.items():
+            number = self.numbers.setdefault(name, len(self.numbers) + 1)
             x, y = roads.east_north(body.position, self.origin)
             kind = 1.0 if body.LENGTH > TRUCK_M - 1.0 else 0.0
             size = [float(body.LENGTH), float(body.WIDTH), float(body.HEIGHT)]
@@ -215,34 +219,15 @@ class DrivingWorld:
 
     # the expert --------------------------------------------------------------------------------------------------
 
-    def _make_expert(self) -> Any:
-        if self.recorded:
-            return None
-        from metadrive.policy.idm_policy import IDMPolicy
-
-        self._answered: tuple[int, list[float]] = (-1, [])
-        return IDMPolicy(self.car, self.number)
-
     def expert_action(self) -> list[float]:
-        """MetaDrive's route follower with IDM, or the controller that keeps to the recorded drive."""
-        if self.recorded:
-            return self._keep_to_log()
-        if self._answered[0] != self.steps:  # its controllers remember, so it is asked once a step
-            self._answered = (self.steps, [float(v) for v in self.expert.act()])
-        return [max(-1.0, min(1.0, v)) for v in self._answered[1]]
-
-    def _keep_to_log(self) -> list[float]:
-        """Pure pursuit of the recorded line; the speed makes up for the distance to where the record is by now."""
-        speed = float(self.car.speed)
+        """The route follower that gives way, or the controller that keeps to the recorded drive."""
+        speed, size = float(self.car.speed), (float(self.car.LENGTH), float(self.car.WIDTH))
+        if not self.recorded:
+            return list(experts.drive(self.pose, speed, size, self.route, self.bodies, self.turning))
         now, then = (min(self.steps + k, len(self.log) - 1) for k in (1, 3))
         lead = self._along_log(now) - self.route.at - speed * DT_S
         recorded = math.hypot(*self.log[then, 7:9])
-        wanted = max(0.0, recorded + 1.0 * lead)
-        accelerate = 0.6 * (wanted - speed) if wanted > 0.15 or speed > 0.5 else -1.0
-        reach = max(4.0, 0.7 * speed)
-        aim = to_ego(self.route.ahead(np.array([reach]))[0], self.pose)
-        wheel = math.atan2(2.0 * self.car.LENGTH * 0.62 * aim[1], float(aim @ aim))
-        return [max(-1.0, min(1.0, v)) for v in (wheel / math.radians(40.0), accelerate)]
+        return list(experts.keep_to_log(self.pose, speed, size[0], self.route, lead, recorded))
 
     def _along_log(self, step: int) -> float:
         """Where the record is on the route at ``step``, metres along."""
@@ -302,26 +287,6 @@ class DrivingWorld:
 
 def _wrap(angle: float) -> float:
     return (angle + math.pi) % (2.0 * math.pi) - math.pi
-
-
-def to_ego(points: Any, pose: tuple[float, float, float]) -> Any:
-    """Points (..., 2) in the frame of a car at ``pose``: x forward, y left."""
-    c, s = math.cos(pose[2]), math.sin(pose[2])
-    return (np.asarray(points) - pose[:2]) @ np.array([[c, -s], [s, c]])
-
-
-def overlap(a: Any, b: Any) -> bool:
-    """Whether two rectangles (x, y, heading, length, width) touch: no axis of either separates them."""
-    axes = [angle + turn for angle in (a[2], b[2]) for turn in (0.0, math.pi / 2)]
-    for axis in axes:
-        c, s = math.cos(axis), math.sin(axis)
-        gap = abs((b[0] - a[0]) * c + (b[1] - a[1]) * s)
-        reach = sum(
-            abs(box[3] / 2 * math.cos(box[2] - axis)) + abs(box[4] / 2 * math.sin(box[2] - axis)) for box in (a, b)
-        )
-        if gap > reach:
-            return False
-    return True
 
 
 def open_world(arguments: dict[str, Any]) -> DrivingWorld:

@@ -52,7 +52,8 @@ def _corners(body: Body) -> Points:
     c, s = math.cos(body.heading), math.sin(body.heading)
     half = np.array([(1, 1), (1, -1), (-1, -1), (-1, 1)]) * (body.length / 2, body.width / 2)
     turned: Points = half @ np.array([[c, s], [-s, c]])
-    return turned + np.array([body.x, body.y])
+    turned += (body.x, body.y)
+    return turned
 
 
 def _pixels(points: Points, ego: Body) -> Points:

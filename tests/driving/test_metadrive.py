@@ -18,9 +18,9 @@ from shapely import affinity, box
 
 from apps.environments.install import environment_state
 from backbone.errors import ConfigError, WorldError
-from driving.worlds import metadrive_worker
 from driving.worlds.body import Body
 from driving.worlds.metadrive import MetaDriveConfig, MetaDriveWorld
+from driving.worlds.metadrive_expert import drive, overlap, to_ego
 from driving.worlds.metadrive_roads import Lines, Route
 from driving.worlds.overhead import EGO, SIDE, draw_overhead
 from driving.worlds.scenery_meshes import Strip
@@ -50,13 +50,40 @@ def polygon(rectangle: tuple[float, float, float, float, float]) -> Any:
 def test_touching_rectangles_against_shapely(a: Any, b: Any) -> None:
     first, second = polygon(a), polygon(b)
     if abs(first.distance(second)) > 1e-6 or first.intersection(second).area > 1e-6:
-        assert metadrive_worker.overlap(a, b) == first.intersects(second)
+        assert overlap(a, b) == first.intersects(second)
 
 
 def test_points_of_the_ego_frame() -> None:
-    ahead_left = metadrive_worker.to_ego([[3.0, 5.0]], (3.0, 2.0, math.pi / 2))
+    ahead_left = to_ego([[3.0, 5.0]], (3.0, 2.0, math.pi / 2))
     assert ahead_left == pytest.approx(np.array([[3.0, 0.0]]))
-    assert metadrive_worker.to_ego([[2.0, 2.0]], (3.0, 2.0, math.pi / 2)) == pytest.approx(np.array([[0.0, 1.0]]))
+    assert to_ego([[2.0, 2.0]], (3.0, 2.0, math.pi / 2)) == pytest.approx(np.array([[0.0, 1.0]]))
+
+
+def body(x: float, y: float, heading: float, speed: float) -> list[float]:
+    return [1.0, 0.0, x, y, heading, speed, 4.5, 1.9, 1.5, 0.0]
+
+
+def expert(speed: float, *bodies: list[float], turn: bool = False) -> list[float]:
+    """The expert's action at the origin, heading east, on a straight road or before a turn to the left."""
+    corner = [[0.0, 0.0], [15.0, 0.0], [20.0, 2.0], [22.0, 7.0], [22.0, 60.0]]
+    route = Route(np.array(corner if turn else [[0.0, 0.0], [200.0, 0.0]]))
+    others = np.array(bodies).reshape(-1, 10)
+    return drive((0.0, 0.0, 0.0), speed, (4.5, 1.85), route, others, [0.0] * len(others))
+
+
+def test_the_expert_follows_stops_and_gives_way() -> None:
+    assert expert(2.0) == pytest.approx([0.0, 0.66], abs=0.02)  # a free road: near the model's 2 m/s2, of 3
+    assert expert(8.3)[1] == pytest.approx(0.0, abs=0.02)  # the wanted speed
+    assert expert(8.0, body(14.0, 0.0, 0.0, 0.0))[1] < -0.8  # somebody stands in the way
+    assert expert(7.0, body(25.0, 0.0, 0.0, 7.0))[1] > -0.1  # somebody drives ahead as fast
+    assert expert(2.0, body(14.0, 3.5, 0.0, 0.0)) == expert(2.0)  # somebody stands on the next lane
+    oncoming = body(48.0, 4.0, math.pi, 8.0)
+    assert expert(8.0, oncoming)[1] > 0.0  # it passes on its own lane
+    assert expert(8.0, oncoming, turn=True)[1] < -0.2  # it would hit us in the turn
+    crossing = body(20.0, -20.0, math.pi / 2, 8.0)
+    assert expert(8.0, crossing)[1] < -0.2
+    assert expert(8.0, body(20.0, 20.0, math.pi / 2, 8.0))[1] > 0.0  # it has crossed
+    assert expert(5.0, turn=True)[0] == pytest.approx(0.0, abs=0.02)
 
 
 def test_a_route_is_followed_where_it_crosses_itself() -> None:
