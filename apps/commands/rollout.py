@@ -16,6 +16,7 @@ from apps.output import Output
 from backbone.errors import ConfigError
 from backbone.rollout.config import ALL_VIDEOS, RolloutConfig
 from backbone.rollout.results import RolloutResult
+from backbone.rollout.store import film_path
 
 DEFAULT_AGENT = "expert"
 SHOWN_FAILURES = 5
@@ -105,6 +106,16 @@ def _videos(value: str) -> int:
     return int(value)
 
 
+def _missing_films(result: RolloutResult, folder: Path) -> list[str]:
+    """A line that names the episodes whose film was asked for after they had been run."""
+    wanted = result.execution["video"]
+    rows = [row for row in result.episodes if wanted == ALL_VIDEOS or row.index < wanted]
+    missing = [str(row.index) for row in rows if not row.notes and not film_path(folder, row.index).exists()]
+    if not missing:
+        return []
+    return [f"no film of episodes {', '.join(missing)}: they were run before; use another --output to film them\n"]
+
+
 def _print(output: Output, result: RolloutResult, folder: Path | None) -> None:
     summary: dict[str, Any] = result.to_dict()
     table = Table(title=f"{summary['config']['agent']['agent']} in {summary['config']['world']['world']}")
@@ -125,4 +136,5 @@ def _print(output: Output, result: RolloutResult, folder: Path | None) -> None:
     if len(result.failed) > SHOWN_FAILURES:
         output.console.print(f"... and {len(result.failed) - SHOWN_FAILURES} more")
     if folder is not None:
+        output.console.print(*_missing_films(result, folder), sep="", end="")
         output.console.print(f"written: {escape(str(folder / 'result.json'))}, episodes.jsonl beside it")

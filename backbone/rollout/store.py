@@ -102,6 +102,11 @@ class RunStore:
             write_atomically(file, "".join(_line(row) for row in self.rows.values()))
 
 
+def film_path(folder: Path, index: int) -> Path:
+    """Where the film of episode ``index`` stands."""
+    return folder / VIDEO_FOLDER / f"episode-{index:05d}.mp4"
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file's content in one step that survives a kill and a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")

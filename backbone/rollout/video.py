@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backbone.contracts import Image
+from backbone.errors import CancelledError
 from backbone.rollout.episode import Moment
 from backbone.rollout.frame import Caption, Layout
 from backbone.rollout.results import EpisodeResult
@@ -38,15 +39,17 @@ class Film:
         """Add the frame of this moment."""
         if self._trouble:
             return
-        pictures = {**moment.observation.images, MAP: moment.world.draw()}
-        caption = _caption(moment, self._agent)
-        self._last = pictures, caption
         try:
+            pictures = {**moment.observation.images, MAP: moment.world.draw()}
+            caption = _caption(moment, self._agent)
+            self._last = pictures, caption
             if self._writer is None:
                 self._open(moment, pictures)
             assert self._layout is not None  # noqa: S101 - for the type checker: `_open` made it
             self._writer.append_data(self._layout.compose(pictures, caption))
-        except (OSError, RuntimeError, ImportError) as error:  # no encoder, a full disk
+        except CancelledError:
+            raise
+        except Exception as error:  # no encoder, a full disk, a map that cannot be drawn
             self._trouble = (
                 f"no video: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             )

@@ -20,7 +20,7 @@ from backbone.rollout.episode import EpisodeSettings
 from backbone.rollout.failures import describe_error
 from backbone.rollout.limits import SharedWatch, Watch, alarm
 from backbone.rollout.lockstep import Lockstep, Task
-from backbone.rollout.store import VIDEO_FOLDER
+from backbone.rollout.store import film_path
 from backbone.rollout.video import Film
 
 STOP_SLOT = 2  # of the shared array, after the call's episode and its deadline
@@ -60,7 +60,7 @@ def opened(config: RolloutConfig, watch: Watch) -> Iterator[Lockstep]:
 def _film(config: RolloutConfig, episode: Episode) -> Film | None:
     if config.output is None or not config.films(episode.index):
         return None
-    return Film(config.output / VIDEO_FOLDER / f"episode-{episode.index:05d}.mp4", f"{config.agent.agent}")
+    return Film(film_path(config.output, episode.index), config.agent.agent)
 
 
 @contextlib.contextmanager

@@ -77,6 +77,13 @@ def test_what_is_wrong_is_said_in_one_line(
     assert "Traceback" not in err
 
 
+def test_films_that_come_too_late_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["rollout", WORLD, "--output", str(tmp_path), "--episodes"]
+    assert "no film" not in run(capsys, *words, "1", "--video", "0")[1]
+    assert "no film of episodes 0: they were run before" in run(capsys, *words, "2", "--video", "all")[1]
+    assert (tmp_path / "videos" / "episode-00001.mp4").stat().st_size > 1000
+
+
 def test_other_settings_in_the_same_folder_are_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["rollout", WORLD, "--episodes", "1", "--output", str(tmp_path)]
     assert run(capsys, *words)[0] == 0

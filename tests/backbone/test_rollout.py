@@ -29,7 +29,7 @@ from backbone.rollout.frame import Caption, Layout, wrapped
 from backbone.rollout.results import EpisodeError, EpisodeResult, RolloutResult, comparable, summary
 from backbone.rollout.runner import run_rollout
 from backbone.statistics import wilson
-from tests.toy_world import CONTINUOUS, DISCRETE, ToyConfig, ToyPolicy, ToyPolicyConfig
+from tests.toy_world import CONTINUOUS, DISCRETE, ToyConfig, ToyPolicy, ToyPolicyConfig, ToyWorld
 
 POLICY = ToyPolicyConfig(noise=0.9)
 BASE = RolloutConfig(world=ToyConfig(max_steps=12), agent=POLICY, episodes=7, seed=3, execute=2)
@@ -322,6 +322,19 @@ def test_an_encoder_that_fails_costs_no_episode(tmp_path: Path, monkeypatch: pyt
     result = run_rollout(replace(BASE, output=tmp_path, episodes=2, video=ALL_VIDEOS))
     assert result.complete
     assert all("no ffmpeg" in row.notes[0] for row in result.episodes)
+
+
+def test_a_map_that_cannot_be_drawn_costs_no_episode(
+    tmp_path: Path, straight: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_map(self: ToyWorld) -> None:
+        raise ValueError("no paper")
+
+    monkeypatch.setattr(ToyWorld, "draw", no_map)
+    result = run_rollout(replace(BASE, output=tmp_path, video=1))
+    assert result.episodes[0].notes == ("no video: ValueError: no paper",)
+    assert results_of(result)["episodes"][1:] == straight["episodes"][1:]
+    assert not (tmp_path / "videos").exists()
 
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 900)), min_size=1, max_size=4), st.text(max_size=300))
