@@ -49,12 +49,14 @@ class Furnisher:
         """Try to fulfil every wish, in order; what finds no spot is left out."""
         for wish in wishes:
             if self.random.random() < wish.chance:
+                like: Thing | None = None
                 for _ in range(self.random.randint(*wish.times)):
-                    self.place(wish)
+                    placed = self.place(wish, like)
+                    like = placed if wish.place.startswith("around") else None  # chairs of one table are a set
 
-    def place(self, wish: Wish) -> Thing | None:
-        """Place one thing, or nothing if no spot fits."""
-        size, variant = self._size(wish), self.random.randrange(2**31)
+    def place(self, wish: Wish, like: Thing | None = None) -> Thing | None:
+        """Place one thing, a copy of ``like`` if given, or nothing if no spot fits."""
+        size, variant = (like.size, like.variant) if like else (self._size(wish), self.random.randrange(2**31))
         for spot in self._spots(wish, size):
             rect = around(spot.x, spot.z, size[0], size[2], spot.yaw)
             if spot.solid:
@@ -64,7 +66,8 @@ class Furnisher:
                 if not self.space.fits(rect, access=access, touching=spot.touching, tall=tall):
                     continue
                 self.space.occupy(rect, access, tall)
-            materials = tuple(self.palette.pick(role) for role in KINDS[wish.category].roles)
+            roles = KINDS[wish.category].roles
+            materials = like.materials if like else tuple(self.palette.pick(role) for role in roles)
             name = self.space.room.name
             thing = Thing(
                 self.next_id, wish.category, name, (spot.x, spot.y, spot.z), spot.yaw, size, variant, materials, spot.on
@@ -129,7 +132,7 @@ class Furnisher:
             yield Spot(x, z, yaw, solid=wish.category != "rug")
 
     def _front(self, anchor: Thing, size: Vector, wish: Wish) -> Iterator[Spot]:
-        far = anchor.size[2] / 2 + size[2] / 2 + 0.52
+        far = anchor.size[2] / 2 + size[2] / 2 + 0.58
         x, z = anchor.position[0] + math.sin(anchor.yaw) * far, anchor.position[2] + math.cos(anchor.yaw) * far
         yield Spot(x, z, anchor.yaw)
 

@@ -145,7 +145,7 @@ class Palette:
     def wall(self, kind: str) -> int:
         """A wall's surface for a kind of room."""
         pattern = self.random.choice(_WALLS.get(kind, ("plaster",)))
-        colour = _hsv(self.random, (0.02, 0.28), (0.78, 0.97))
+        colour = _hsv(self.random, (0.02, 0.2), (0.8, 0.97))
         if pattern == "bricks":
             return self.add(
                 pattern, self.random.choice(((170, 100, 76), (206, 200, 190))), _grey(self.random, 150, 210)

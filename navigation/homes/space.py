@@ -18,7 +18,7 @@ SIDES = ("north", "south", "west", "east")  # the walls at low z, high z, low x,
 YAWS = {"north": 0.0, "south": math.pi, "west": math.pi / 2, "east": -math.pi / 2}  # looking into the room
 # A gap between two things is either too narrow for anyone or wide enough for everyone, so that no two notions of
 # where a body of 0.18 m radius fits (ours, a voxel navmesh) can disagree about it.
-NARROW, WIDE = 0.28, 0.5
+NARROW, WIDE = 0.28, 0.56
 _REACH, _CELL = 0.25, 0.1  # half the width that must stay passable, and the grid it is checked on
 
 
