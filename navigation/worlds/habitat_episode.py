@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 WALKER, HEAD, LABELER = 0, 1, 2  # three bodies in one place: cameras of each step, of a panorama, of the labels
-MOVED = 1e-4  # metres below which Habitat's own measure keeps its last distance
+MOVED, MOVED_SHARE = 1e-4, 1e-5  # in metres, and of a coordinate: below it Habitat's measure keeps its last distance
 CLOSE = 0.01  # metres; the follower is not to stop before the expert's own rule does
 STOP_INSIDE = 0.95  # the expert stops within this part of the success radius
 
@@ -105,7 +105,7 @@ class Episode:
         self.walked += float(np.linalg.norm(position - self.position))
         self.position = position
         self.way.append(position.tolist())
-        if not np.allclose(self._measured, position, atol=MOVED):
+        if (np.abs(self._measured - position) > MOVED + MOVED_SHARE * np.abs(position)).any():
             self.distance = self.goal.distance(position)
             self._measured = position
             self.closest = min(self.closest, self.distance)
@@ -226,9 +226,16 @@ def place(hs: Any, sim: Any, body: int, position: Any, rotation_xyzw: Any) -> No
 
 
 def pose_of(sim: Any, body: int) -> tuple[Any, list[float]]:
-    """Position (3,) float32 and rotation ``x, y, z, w`` of a body."""
-    state = sim.get_agent(body).get_state()
-    return np.asarray(state.position, np.float32), xyzw(state.rotation)
+    """Position (3,) float32 and rotation ``x, y, z, w`` of a body.
+
+    Read from its scene node: the agent's own state gathers every camera's as well, ten times slower.
+    """
+    node = sim.get_agent(body).scene_node
+    place, turned = node.translation, node.rotation
+    vector = turned.vector
+    return np.array([place.x, place.y, place.z], np.float32), [
+        float(v) for v in (vector.x, vector.y, vector.z, turned.scalar)
+    ]
 
 
 def tilt_of(sim: Any, body: int) -> float:
