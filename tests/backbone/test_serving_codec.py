@@ -117,8 +117,9 @@ def test_impossible_shapes_are_refused(shape):
 
 
 def test_length_and_shape_must_agree():
-    with pytest.raises(WireError, match="needs 12 bytes, got 11"):
-        unpack(_openpi_array(b"\0" * 11, "<f4", [3]))
+    for size in (0, 11, 13, 24):
+        with pytest.raises(WireError, match=f"needs 12 bytes, got {size}"):
+            unpack(_openpi_array(b"\0" * size, "<f4", [3]))
     with pytest.raises(WireError, match="must be bytes"):
         unpack(_openpi_array("text", "<f4", [1]))
 
