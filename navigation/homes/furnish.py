@@ -59,6 +59,8 @@ class Furnisher:
         size, variant = (like.size, like.variant) if like else (self._size(wish), self.random.randrange(2**31))
         for spot in self._spots(wish, size):
             rect = around(spot.x, spot.z, size[0], size[2], spot.yaw)
+            if not self.space.holds(rect):
+                continue
             if spot.solid:
                 far = _FRONT.get(wish.category, 0.0)
                 access = ahead(rect, spot.yaw, far) if far else None

@@ -103,6 +103,11 @@ class Space:
             "east": (x1 - depth / 2 - off, z0 + along),
         }[side]
 
+    def holds(self, rect: Rect) -> bool:
+        """Whether a rectangle lies in the room."""
+        x0, z0, x1, z1 = self.rect
+        return rect[0] >= x0 and rect[1] >= z0 and rect[2] <= x1 and rect[3] <= z1
+
     def fits(
         self, rect: Rect, *, access: Rect | None = None, touching: tuple[Rect, ...] = (), tall: str | None = None
     ) -> bool:
