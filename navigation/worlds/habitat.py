@@ -66,7 +66,7 @@ class HabitatConfig:
     content: tuple[str, ...] = ()  # the content files (names without endings) to read; all by default
     scene_dataset: str = ""  # a scene_dataset_config.json, or default, in place of what the episodes name
     renumber: bool = False  # number episodes by their place, for files whose ids occur twice
-    lighting: bool = False  # habitat's lamps instead of the colours as they are; costs half the speed
+    lighting: bool = False  # habitat's lamps on a file's scenes instead of their plain colours; costs half the speed
     allow_sliding: bool = False  # along walls at contact; the benchmarks forbid it
     agent_radius: float = 0.18
     agent_height: float = 0.88
@@ -77,8 +77,8 @@ class HabitatConfig:
         self._as_rooms()
         if bool(self.episodes) != bool(self.scenes):
             raise ConfigError("habitat: episodes (the file) and scenes (the folder of its scenes) go together")
-        if not self.episodes and (self.content or self.scene_dataset or self.renumber):
-            raise ConfigError("habitat: content, scene_dataset and renumber belong to episodes from a file")
+        if not self.episodes and (self.content or self.scene_dataset or self.renumber or self.lighting):
+            raise ConfigError("habitat: content, scene_dataset, renumber and lighting belong to episodes from a file")
         if self.episodes and (self.home is not None or self.category is not None or self.unusual):
             raise ConfigError("habitat: home, category and unusual belong to generated homes, not to an episode file")
         if not (0.05 <= self.agent_radius <= 1.0 and 0.1 <= self.agent_height <= 2.5 and self.gpu_device_id >= -1):

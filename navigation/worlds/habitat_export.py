@@ -25,11 +25,13 @@ from PIL import Image as Picture
 
 from backbone.contracts import Image
 from backbone.errors import DataError
+from backbone.rendering.lighting import Lighting
 from backbone.rendering.mesh import Mesh
 from navigation.homes.description import Home
 from navigation.homes.meshes import home_pieces, joined
+from navigation.worlds.rooms_view import lighting_of
 
-VERSION = 3  # of the files below: another number makes cached exports be written anew
+VERSION = 4  # of the files below: another number makes cached exports be written anew
 FLOAT, UINT32 = 5126, 5125  # glTF's names of number formats
 VERTICES, INDICES = 34962, 34963  # glTF's buffer view targets
 JSON_CHUNK, BINARY_CHUNK = 0x4E4F534A, 0x004E4942
@@ -89,7 +91,7 @@ def _tidy(folder: Path) -> None:
 
 def _write(home: Home, folder: Path, name: str) -> None:
     pieces, atlas = home_pieces(home)
-    (folder / f"{name}.glb").write_bytes(picture_glb(pieces, atlas))
+    (folder / f"{name}.glb").write_bytes(picture_glb(pieces, atlas, lighting_of(home)))
     colours = {number: label_colour(number) for number in home.labels()}
     (folder / f"{name}.semantic.glb").write_bytes(label_glb(joined([mesh for _, mesh in pieces]), colours))
     (folder / f"{name}.semantic.txt").write_text(label_table(home.labels(), colours), "utf-8")
@@ -103,7 +105,7 @@ def _write(home: Home, folder: Path, name: str) -> None:
         "semantic_front": [0, 0, -1],
         "semantic_descriptor_filename": f"{name}.semantic.txt",
         "has_semantic_textures": False,
-        "requires_lighting": True,
+        "requires_lighting": False,  # the light is in the colours
     }
     (folder / f"{name}.stage_config.json").write_text(json.dumps(stage, indent=1), "utf-8")
     dataset = {"stages": {"paths": {".json": ["*.stage_config.json"]}}}
@@ -111,8 +113,11 @@ def _write(home: Home, folder: Path, name: str) -> None:
     (folder / "home.json").write_text(home.to_json(), "utf-8")
 
 
-def picture_glb(pieces: Sequence[tuple[str, Mesh]], atlas: Image) -> bytes:
-    """A GLB of one node a piece (so that those out of view are left out), all textured by the atlas inside it."""
+def picture_glb(pieces: Sequence[tuple[str, Mesh]], atlas: Image, lighting: Lighting) -> bytes:
+    """A GLB of one node a piece (so that those out of view are left out), all textured by the atlas inside it.
+
+    The light of `rooms` goes into the corners' colours, which habitat multiplies with the texture: same picture there.
+    """
     glb = _Glb()
     png = io.BytesIO()
     Picture.fromarray(atlas).save(png, "PNG")
@@ -124,8 +129,25 @@ def picture_glb(pieces: Sequence[tuple[str, Mesh]], atlas: Image) -> bytes:
     for name, mesh in (*pieces, ("speck", _speck(pieces[0][1]))):
         rows, order = _shared(np.concatenate([mesh.positions, mesh.normals, mesh.uv], axis=1))
         attributes = {"POSITION": rows[:, :3], "NORMAL": rows[:, 3:6], "TEXCOORD_0": rows[:, 6:]}
+        attributes["COLOR_0"] = light_at(lighting, rows[:, :3], rows[:, 3:6])
         glb.node(name, attributes, order, material=0)
     return glb.pack()
+
+
+def light_at(lighting: Lighting, places: NDArray[np.float32], normals: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The light (N, 3) on surfaces at ``places`` that face ``normals``, both (N, 3), as the renderer's shader has it."""
+    facing = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-9)
+    up, sun = (np.asarray(v) / np.linalg.norm(v) for v in (lighting.up, lighting.to_sun))
+    upward = (0.5 + 0.5 * facing @ up)[:, None]
+    light = np.asarray(lighting.below) * (1 - upward) + np.asarray(lighting.above) * upward
+    light += np.asarray(lighting.sun) * np.maximum(facing @ sun, 0.0)[:, None]
+    for lamp in lighting.lamps:
+        way = np.asarray(lamp.position) - places
+        far = np.linalg.norm(way, axis=1)
+        fade = np.maximum(1.0 - far / lamp.reach, 0.0)
+        slant = np.maximum((facing * way).sum(1) / np.maximum(far, 1e-4), 0.0)
+        light += np.asarray(lamp.colour) * (fade * fade * slant)[:, None]
+    return np.asarray(light, np.float32)
 
 
 def _speck(near: Mesh) -> Mesh:
