@@ -83,6 +83,8 @@ class Command:
                 f"{escape(self.agent)} for {escape(self.world)} at {server.url} (openpi) and {server.url}/vla-eval; "
                 f"health at http://{server.url.removeprefix('ws://')}/healthz. Ctrl-C ends it"
             )
+            if not is_loopback(self.host) and self.token_env is None:
+                output.console.print("[yellow]anybody on the network may use it: set a token with --token-env[/yellow]")
             output.json({"url": server.url, "agent": self.agent, "world": self.world})
 
         await server.run(listening)
@@ -121,6 +123,11 @@ class Command:
             max_batch=self.batch,
             ping_interval_s=self.ping or None,
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def is_file(name: str) -> bool:

@@ -24,7 +24,7 @@ from backbone.serving.errors import RequestError
 
 logger = logging.getLogger("fovea.server")
 HANDLERS = {"openpi": openpi.converse, "vla-eval": vla_eval.converse}
-QUEUE_FRAMES = 4  # of a client that sends faster than it is answered; more stay in its own socket
+QUEUE_FRAMES = 2  # of a client that sends faster than it is answered; more stay in its own socket
 HANDSHAKE_S, CLOSE_S = 10.0, 2.0
 
 

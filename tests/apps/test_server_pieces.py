@@ -12,7 +12,7 @@ from serving_helpers import LAYOUT, SPEC, observation
 from apps.server.config import ServerConfig
 from apps.server.gate import ActionGate, UnsafeActionError
 from apps.server.observations import Camera, ObservationLayout, read_request
-from apps.server.robot import Robot, robot_from_file
+from apps.server.robot import FIRST, FOREIGN_NAMES, Robot, robot_from_file
 from backbone.contracts import ActionSpec
 from backbone.errors import ConfigError, DataError
 from backbone.serving.errors import RequestError
@@ -145,3 +145,14 @@ def test_a_robots_file_comes_back_and_its_faults_are_named(tmp_path):
     path.write_text("{")
     with pytest.raises(DataError, match="not JSON"):
         robot_from_file(path)
+
+
+def test_the_foreign_names_of_cameras_lead_to_cameras_the_worlds_have():
+    from apps.worlds import WORLDS
+    from vla.worlds.libero import CAMERAS as LIBERO
+    from vla.worlds.metaworld import CAMERAS as METAWORLD
+
+    there = {"libero": set(LIBERO), "metaworld": set(METAWORLD)}
+    for world, names in FOREIGN_NAMES.items():
+        assert world in WORLDS
+        assert set(names.values()) - {FIRST} <= there.get(world, set())
