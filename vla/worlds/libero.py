@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from backbone.contracts import FloatArray, Image, Observation
-from backbone.errors import ConfigError, UnsupportedError
+from backbone.errors import ConfigError, UnsupportedError, WorldError
 from backbone.rendering.mesh import Camera
 from backbone.rendering.projection import project
 from backbone.worlds.bridge import BridgedWorld
@@ -86,13 +86,26 @@ class LiberoWorld(BridgedWorld):
         names = ("suite", "width", "height", "max_steps", "end_at_success", "mirrored")
         arguments = {**{name: getattr(config, name) for name in names}, "cameras": list(config.cameras)}
         super().__init__(
-            WORKER, environment_python("libero", config.python), arguments, start_timeout_s=180, reset_timeout_s=300
+            WORKER,
+            environment_python("libero", config.python),
+            arguments,
+            start_timeout_s=180,
+            reset_timeout_s=300,
+            step_timeout_s=120,
         )
 
     def reset(self, *, seed: int, options: Mapping[str, Any] | None = None) -> tuple[Observation, Info]:
         """Begin an episode after ten steps of settling; ``options`` may name ``task`` and ``init``."""
         fixed = {"task": self.config.task, "init": self.config.init}
         chosen = {**{name: value for name, value in fixed.items() if value is not None}, **(options or {})}
+        limits = {"task": TASKS[self.config.suite], "init": INITIAL_STATES}
+        for name, value in chosen.items():  # asked here, because a worker that failed a reset starts again from nothing
+            if name not in limits or not isinstance(value, int) or not 0 <= value < limits[name]:
+                raise WorldError(
+                    f"libero: reset takes the options {limits}, each an index below its number; got {chosen}"
+                )
+        if seed < 0:
+            raise WorldError(f"libero: reset takes a seed >= 0, got {seed}")
         observation, info = super().reset(seed=seed, options=chosen)
         self._images = observation.images
         return observation, info
