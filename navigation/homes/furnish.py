@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from navigation.homes.description import Thing, Vector
-from navigation.homes.furniture import KINDS
+from navigation.homes.furniture import KINDS, ROUND
 from navigation.homes.palette import Palette
 from navigation.homes.program import Wish
 from navigation.homes.space import SIDES, YAWS, Rect, Space, ahead, around
@@ -89,7 +89,7 @@ class Furnisher:
             self.random.uniform(*r) if s == 0 else s * self.random.uniform(0.92, 1.08)
             for s, r in zip(wish.size, ranges, strict=True)
         ]
-        if wish.category in ("plant", "stool", "lamp", "vase", "bin"):
+        if wish.category in ROUND:
             drawn[2] = drawn[0]
         return round(drawn[0], 3), round(drawn[1], 3), round(drawn[2], 3)
 

@@ -57,6 +57,8 @@ KINDS: dict[str, Kind] = {
     "bin": Kind(various.bin, (0.24, 0.3), (0.3, 0.42), (0.24, 0.3), ("plate", "dark")),
 }
 
+ROUND = ("plant", "stool", "lamp", "vase", "bin")  # as deep as they are wide
+
 # The 21 categories of Matterport3D's ObjectNav task; HM3D's six are among them. Only these are looked for.
 GOAL_CATEGORIES = (
     "chair",
