@@ -84,8 +84,10 @@ def _tidy(folder: Path) -> None:
     for entry in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process tidies too
             dated.append((entry.stat().st_mtime, entry))
-    old = [(when, entry) for when, entry in sorted(dated) if when < time.time() - YOUNG_S]
-    for _, entry in [item for item in old if item[1].name.startswith(".")] + old[: max(len(dated) - KEPT_HOMES, 0)]:
+    old = [entry for when, entry in sorted(dated) if when < time.time() - YOUNG_S]
+    whole = [entry for entry in old if not entry.name.startswith(".")]
+    halves = [entry for entry in old if entry.name.startswith(".")]
+    for entry in halves + whole[: max(len(dated) - len(halves) - KEPT_HOMES, 0)]:
         shutil.rmtree(entry, ignore_errors=True)
 
 
@@ -135,7 +137,7 @@ def picture_glb(pieces: Sequence[tuple[str, Mesh]], atlas: Image, lighting: Ligh
 
 
 def light_at(lighting: Lighting, places: NDArray[np.float32], normals: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The light (N, 3) on surfaces at ``places`` that face ``normals``, both (N, 3), as the renderer's shader has it."""
+    """The light (N, 3) on surfaces at ``places`` that face ``normals``, both (N, 3), as in the renderer's shader."""
     facing = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-9)
     up, sun = (np.asarray(v) / np.linalg.norm(v) for v in (lighting.up, lighting.to_sun))
     upward = (0.5 + 0.5 * facing @ up)[:, None]
