@@ -69,11 +69,14 @@ class ToyWorld(World):
         self._fault = ""
         self._running = False
         self._closed = False
+        self._poisoned = False
 
     def reset(self, *, seed: int, options: Mapping[str, Any] | None = None) -> tuple[Observation, Info]:
         if self._closed:
             raise WorldError("toy: reset after close")
         self._fault = str((options or {}).get("fault", ""))
+        if self._poisoned:
+            raise WorldError("toy: poisoned by an earlier episode")
         if self._fault == "raise-reset":
             raise WorldError("toy: no reset today")
         generator = np.random.default_rng(seed)
@@ -149,6 +152,9 @@ class ToyWorld(World):
         return self._distance() < REACH
 
     def _go_wrong(self) -> None:
+        if self._fault == "poison":  # as a simulator that crashed: nothing works any more
+            self._poisoned = True
+            raise WorldError("toy: poisoned")
         if self._fault == "raise-step":
             raise ValueError("toy: a wheel came off")
         if self._fault == "hang":

@@ -283,7 +283,8 @@ def run_episode(
 ) -> EpisodeResult:
     """Run one episode to its end and return its row; raises whatever the world, the agent or a watcher raises.
 
-    A watcher that raises `CancelledError` is how a caller stops an episode.
+    A watcher that raises `CancelledError` is how a caller stops an episode. Past the settings' ``timeout_s`` it raises
+    `Overtime`, which is no `Exception`; `EpisodeRun.fail` makes a row of any of these.
     """
     run = EpisodeRun(world, agent, episode, settings, watchers)
     try:

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 from backbone.errors import WorldError
-from backbone.rollout.config import RolloutConfig, episode_seed
+from backbone.rollout.agents import ConstantConfig
+from backbone.rollout.config import Episode, RolloutConfig, episode_seed
+from backbone.rollout.episode import EpisodeSettings, run_episode
+from backbone.rollout.limits import Overtime
 from backbone.rollout.results import comparable
 from backbone.rollout.runner import run_rollout
 from tests.toy_world import ToyConfig, ToyPolicyConfig
@@ -52,7 +55,23 @@ def test_a_world_that_fails_costs_only_its_episode(sound: list[dict[str, Any]], 
     assert errors[4][0] == "DataError"
     assert "a wheel came off" in faulty[2]["error"]["traceback"]
     assert "_go_wrong" in faulty[2]["error"]["traceback"]
+    assert "backbone/rollout" not in faulty[2]["error"]["traceback"]  # the machinery's frames differ between backends
     assert faulty[2]["steps"] == 2
+
+
+def test_a_world_that_is_beyond_repair_is_replaced(sound: list[dict[str, Any]]) -> None:
+    found = rows(replace(BASE, world=ToyConfig(max_steps=12, faults=("1:poison",))))
+    assert found[1]["error"]["message"] == "toy: poisoned"
+    assert [r for r in found if r["index"] != 1] == [r for r in sound if r["index"] != 1]
+
+
+def test_an_episode_of_many_quick_steps_is_ended_where_no_alarm_can_ring() -> None:
+    config = ToyConfig(delay_s=0.05)
+    world = config.make()
+    settings = EpisodeSettings(timeout_s=0.2)
+    with pytest.raises(Overtime):
+        run_episode(world, ConstantConfig().make(world.action_spec), Episode(0, 0, {}), settings)
+    assert 1 <= world.steps <= 5
 
 
 @pytest.mark.parametrize(("backend", "workers", "batch"), [("serial", 1, 3), ("processes", 2, 2)])
