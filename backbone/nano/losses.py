@@ -25,6 +25,7 @@ _SHAPE = {name: i + 1 for i, name in enumerate(SHAPES)}
 _SYMBOL = {name: i + 1 for i, name in enumerate(SYMBOLS)}
 SHARED_PICTURE = "shared_picture"  # name of the training attention among transformers' own
 BINS = 50  # of a coordinate in the dense head
+SYMBOL_WEIGHT = 1.5  # of the symbol among what the dense head tells: 32 kinds, and learned last
 READABLE = 24  # symbols on things narrower than this many pixels are not asked of the tower
 
 
@@ -120,7 +121,7 @@ class NanoTraining(nn.Module):
         loss = _class_loss(logits[0], colour) + _class_loss(logits[1], shape)
         read = symbol != IGNORE
         if bool(read.any()):
-            loss = loss + 0.5 * functional.cross_entropy(logits[3].float()[read], symbol[read])
+            loss = loss + SYMBOL_WEIGHT * functional.cross_entropy(logits[3].float()[read], symbol[read])
         there = colour > 0
         if bool(there.any()):
             loss = loss + _box_loss(logits[2][there], box[there])

@@ -8,12 +8,12 @@ SMALL = ((128, 128), (160, 128), (128, 160))
 
 RECIPE = (
     StageConfig(
-        "tower",  # crowded little scenes, dense supervision only: what is where, before any language
+        "tower",  # little scenes, dense supervision only: what is where, and which letter, before any language
         steps=6000,
         curriculum=CurriculumConfig(
-            weights=(("crowded", 1.0),),
-            sizes=SMALL,
-            images_per_step=32,
+            weights=(("crowded", 0.4), ("lettered", 0.6)),
+            sizes=(*SMALL, (192, 192)),
+            images_per_step=24,
             tokens_per_picture=1,
             guidance=Guidance(answer=0.0, dense=1.0),
         ),
@@ -43,13 +43,14 @@ RECIPE = (
         learning_rate=4e-4,
         curriculum=CurriculumConfig(
             weights=(
-                ("shapes", 0.3),
-                ("crowded", 0.1),
+                ("shapes", 0.31),
+                ("crowded", 0.05),
+                ("lettered", 0.12),
                 ("easy_vqa", 0.1),
-                ("text", 0.08),
-                ("search", 0.22),
-                ("close_up", 0.15),
-                ("native", 0.05),
+                ("text", 0.04),
+                ("search", 0.21),
+                ("close_up", 0.13),
+                ("native", 0.04),
             ),
             images_per_step=8,
             guidance=Guidance(dense=0.4, attention=0.2),
