@@ -178,7 +178,8 @@ class MeshBuilder:
         u0, v0, u1, v1 = tile
         centre = origin + np.array([0.0, height, 0.0])
         rim = centre + ring * radius
-        st = np.stack([u0 + (u1 - u0) * (0.5 + ring[:, 0] / 2), v0 + (v1 - v0) * (0.5 + ring[:, 2] / 2)], 1)
+        across, along = (ring[:, i] / max(np.abs(ring[:, i]).max(), 1e-9) / 2 for i in (0, 2))
+        st = np.stack([u0 + (u1 - u0) * (0.5 + across), v0 + (v1 - v0) * (0.5 + along)], 1)
         middle = np.array([(u0 + u1) / 2, (v0 + v1) / 2])
         first, second = (slice(None, -1), slice(1, None)) if side > 0 else (slice(1, None), slice(None, -1))
         count = len(ring) - 1

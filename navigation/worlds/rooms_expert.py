@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from navigation.homes.geodesic import GoalField
 from navigation.metrics import Actions
 from navigation.worlds.approach import approach
 from navigation.worlds.navigation_world import ahead, wrapped
@@ -25,6 +26,8 @@ class Expert:
     def __init__(self, episode: Episode, turn: float, step: float) -> None:
         """``turn`` radians and ``step`` metres of one action."""
         self._episode, self._turn, self._step = episode, turn, step
+        self._way, self._views, self._owner = self._goals()
+        self._reach = _INSIDE * (episode.success_distance if episode.rule == "view_points" else 0.1)
         self._plans: dict[tuple[float, float, float], str] = {}  # by pose: what was found by searching
 
     def action(self) -> str:
@@ -34,8 +37,7 @@ class Expert:
 
     def action_at(self, place: Points, heading: float) -> str:
         """The action for an agent at ``place`` with ``heading``."""
-        e = self._episode
-        if e.distance_from(place) < _INSIDE * self._radius():
+        if self._left(place) < self._reach:
             return self._face(place, heading)
         key = (round(float(place[0]), 6), round(float(place[1]), 6), round(wrapped(heading), 6))
         if key not in self._plans:
@@ -46,15 +48,30 @@ class Expert:
                 self._plans[key] = chosen
         return self._plans.get(key, "stop")
 
-    def _radius(self) -> float:
+    def _goals(self) -> tuple[GoalField, Points, NDArray[np.int64]]:
+        """The way to the view points, the points (N, 2), and the thing each belongs to.
+
+        Where the rule asks for the object, only those well within its distance of it, if there are any.
+        """
         e = self._episode
-        return e.success_distance if e.rule == "view_points" else min(e.success_distance, 0.1)
+        goals = e.goals
+        if e.rule == "view_points":
+            return goals.way, goals.views, goals.owner
+        near = np.array([e.scene.object_distance(goals.category, *v) for v in goals.views.tolist()])
+        keep = near < _INSIDE * e.success_distance - 0.1
+        if not keep.any():
+            return goals.way, goals.views, goals.owner
+        return e.scene.floor.field(goals.views[keep]), goals.views[keep], goals.owner[keep]
+
+    def _left(self, place: Points) -> float:
+        """Metres of the shortest way that are left from a place."""
+        return self._episode.scene.floor.distance_in(self._way, place)
 
     def _face(self, place: Points, heading: float) -> str:
         """Turn towards the object whose view point is nearest; stop when no turn would bring it nearer."""
         e = self._episode
-        nearest = int(np.linalg.norm(e.goals.views - place, axis=1).argmin())
-        thing = e.scene.home.thing(int(e.goals.owner[nearest]))
+        nearest = int(np.linalg.norm(self._views - place, axis=1).argmin())
+        thing = e.scene.home.thing(int(self._owner[nearest]))
         bearing = math.atan2(-(thing.position[0] - place[0]), -(thing.position[2] - place[1]))
         off = wrapped(bearing - heading)
         if abs(off) <= self._turn / 2 + 1e-6:
@@ -69,11 +86,9 @@ class Expert:
         around = round(2 * math.pi / self._turn)
         best: tuple[float, int] | None = None
         for k, there, cost, left in self._steps(place, heading):
-            if left >= _INSIDE * self._radius():
+            if left >= self._reach:
                 further = self._steps(there, heading + k * self._turn)
-                cost += min(
-                    (c + (0.0 if far < _INSIDE * self._radius() else far) for _, _, c, far in further), default=left
-                )
+                cost += min((c + (0.0 if far < self._reach else far) for _, _, c, far in further), default=left)
             if best is None or cost < best[0] - 1e-9:
                 best = cost, k
         if best is None:
@@ -84,7 +99,7 @@ class Expert:
     def _steps(self, place: Points, heading: float) -> list[tuple[int, Points, float, float]]:
         """The three steps nearest to the shortest way that lead on: turns to the left, place, cost, metres left."""
         e = self._episode
-        here, target = e.scene.floor.first_in(e.goals.way, place)
+        here, target = e.scene.floor.first_in(self._way, place)
         wanted = math.atan2(-(target[0] - place[0]), -(target[1] - place[1]))
         around = round(2 * math.pi / self._turn)
         found: list[tuple[int, Points, float, float]] = []
@@ -95,7 +110,7 @@ class Expert:
             moved = float(np.linalg.norm(there - place))
             if moved < self._step / 2:
                 continue
-            left = e.distance_from(there)
+            left = self._left(there)
             if here - left >= 0.3 * self._step:
                 contact = _CONTACT if moved < self._step - 1e-6 else 0.0
                 found.append((k, there, moved + contact + _TURN_COST * min(k, around - k), left))
@@ -103,13 +118,12 @@ class Expert:
 
     def _search(self, place: Points, heading: float) -> None:
         """Remember a whole plan to a place within reach, found by `approach`."""
-        e = self._episode
         names = approach(
             (float(place[0]), float(place[1])),
             heading,
             lambda p, h: tuple(self._ahead(np.asarray(p), h).tolist()),
-            lambda p: e.distance_from(np.asarray(p)),
-            _INSIDE * self._radius(),
+            lambda p: self._left(np.asarray(p)),
+            self._reach,
             self._turn,
             self._step,
         )

@@ -158,6 +158,16 @@ def test_closed_shapes_face_outwards():
     assert volumes == pytest.approx([6.0, cone], rel=5e-3)
 
 
+def test_parts_stay_on_their_tile():
+    tile, builder = (0.25, 0.5, 0.5, 0.75), MeshBuilder()
+    builder.lathe((0, 0, 0), [(0.4, 0.0), (0.5, 1.0), (0.3, 0.5)], tile, 1, squash=(1.7, 0.8))
+    builder.box((0, 0, 0), (1, 2, 3), tile, 2, repeat=0.7)
+    builder.quad((0, 0, 0), (0.5, 0, 0), (0, 3, 0), tile, 3, repeat=0.9)
+    uv = builder.build().uv
+    assert (uv.min(0) >= np.array(tile[:2]) - 1e-6).all()
+    assert (uv.max(0) <= np.array(tile[2:]) + 1e-6).all()
+
+
 def test_model_matrix_moves_and_object_id_renames(renderer):
     builder = MeshBuilder()
     builder.box((-0.5, -0.5, -0.5), (0.5, 0.5, 0.5), WHOLE, 4)

@@ -145,7 +145,7 @@ def test_mesh_holds_every_thing_where_it_is_said_to_be(seed):
         low, high = (np.array(v) for v in thing.box())
         assert len(points)
         assert (points.min(0) > low - 0.13).all(), thing
-        assert (points.max(0) < high + (0.13, 0.25, 0.13)).all(), thing  # taps stand above their basins
+        assert (points.max(0) < high + np.array([0.13, 0.25, 0.13])).all(), thing  # taps stand above their basins
         assert (points.max(0) - points.min(0) > 0.55 * (high - low)).all(), thing
     crossed = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     assert ((crossed * mesh.normals.reshape(-1, 3, 3)[:, 0]).sum(-1) > 0).all()
