@@ -23,9 +23,10 @@ from navigation.worlds.navigation_world import ACTIONS, LOOKS, PANORAMA, gps_com
 from navigation.worlds.rooms_episode import Episode, choose_start
 from navigation.worlds.rooms_expert import Expert
 from navigation.worlds.rooms_map import HomeMap
-from navigation.worlds.rooms_scene import generated_scene, needs
+from navigation.worlds.rooms_scene import Scene, generated_scene, needs
 from navigation.worlds.rooms_view import View, visible_things
 
+_HOMES_TRIED = 40  # for one that has the category asked for
 _MOST_TILT = math.radians(60.0)
 
 
@@ -120,7 +121,7 @@ class RoomsWorld(World):
         if given:
             raise WorldError(f"rooms: unknown options {sorted(given)}; there are home and category")
         config = self.config
-        scene = generated_scene(seed % config.homes if home is None else int(home), config.split, config.rules())
+        scene = self._scene_of(seed, home, category)
         start = choose_start(scene, seed, category)
         radius = config.success_distance or (0.1 if config.distance_to == "view_points" else 1.0)
         goals = needs(scene.goals(start.category), scene.home, start.category)
@@ -132,6 +133,21 @@ class RoomsWorld(World):
             self._map = None
         self._over = False
         return self._observe(), self._info(False)
+
+    def _scene_of(self, seed: int, home: int | None, category: str | None) -> Scene:
+        """The home that was asked for, or else the seed's; with a category, the next one after it that has it."""
+        config, rules = self.config, self.config.rules()
+        if home is not None:
+            return generated_scene(int(home), config.split, rules)
+        tries = 1 if category is None else min(_HOMES_TRIED, config.homes)
+        for i in range(tries):
+            scene = generated_scene((seed + i) % config.homes, config.split, rules)
+            if category is None or scene.goals(category) is not None:
+                return scene
+        raise WorldError(
+            f"rooms: none of the {tries} homes from {seed % config.homes} on has a reachable {category!r}; "
+            "raise homes or min_rooms, or choose another category"
+        )
 
     def step(self, action: FloatArray) -> Step:
         """One of Habitat's actions; a step forward ends at contact, without sliding."""

@@ -169,16 +169,27 @@ def test_labels_agree_with_each_other(world):
 
 
 def test_options_and_config_choose_home_and_category(world):
-    observation, info = world.reset(seed=0, options={"home": 1, "category": "chair"})
-    assert (info["home"], info["category"]) == (1, "chair")
-    assert observation.instruction == "find the chair"
+    observation, info = world.reset(seed=0, options={"home": 1, "category": "toilet"})
+    assert (info["home"], info["category"]) == (1, "toilet")
+    assert observation.instruction == "find the toilet"
     with pytest.raises(WorldError, match="unknown options"):
         world.reset(seed=0, options={"house": 1})
     absent = next(c for c in GOAL_CATEGORIES if c not in {o["category"] for o in world.describe()["objects"]})
     with pytest.raises(WorldError, match=f"no reachable '{absent}'; it has"):
         world.reset(seed=0, options={"home": 1, "category": absent})
-    spoken = world.reset(seed=0, options={"home": 1, "category": "chair"})[0].instruction
+    spoken = world.reset(seed=0, options={"home": 1, "category": "toilet"})[0].instruction
     assert spoken == observation.instruction
+
+
+def test_a_category_leads_to_a_home_that_has_it():
+    made = replace(SMALL, category="gym_equipment", homes=50, max_rooms=8).make()
+    homes = {made.reset(seed=seed)[1]["home"] for seed in range(3)}
+    assert all(made.reset(seed=seed)[1]["category"] == "gym_equipment" for seed in range(2))
+    assert homes
+    made.close()
+    nowhere = replace(SMALL, category="gym_equipment", homes=1).make()
+    with pytest.raises(WorldError, match="none of the 1 homes from 0 on has a reachable 'gym_equipment'"):
+        nowhere.reset(seed=0)
 
 
 def test_pose_in_state_is_habitats_gps_and_compass():
