@@ -96,12 +96,15 @@ class Episode:
         """Take note of an executed action."""
         self.steps += 1
         self.expert.done(name)
-        if name != "move_forward":
+        if name == "move_forward":
+            self.moves += 1
+        else:
             self.turns += 1
-            return
-        self.moves += 1
         self.collisions += collided
         position = pose_of(self._sim, WALKER)[0]
+        if np.array_equal(position, self.position):
+            return
+        # a turn, too, moves a body that stood off the mesh (as starts may) to the nearest point of it
         self.walked += float(np.linalg.norm(position - self.position))
         self.position = position
         self.way.append(position.tolist())
