@@ -133,7 +133,7 @@ def test_reproduce_prints_writes_and_fails_with_a_claim(
     record = json.loads(capsys.readouterr().out)
     assert json.loads((tmp_path / "results.json").read_text()) == record
     assert [record["claims"][name]["holds"] for name in ("good", "bad")] == [True, False]
-    assert cli.main(["reproduce", "goud"]) == 1
+    assert cli.main(["reproduce", "goud"]) == 2
     assert "did you mean 'good'?" in capsys.readouterr().err
 
 
