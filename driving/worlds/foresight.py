@@ -35,8 +35,8 @@ def foresee(simulation: Simulation, times: Floats) -> list[Foreseen]:
         if target != vehicle.lane_index and target[0] == vehicle.lane_index[0]:  # not just the lane that comes next
             indices.append(target)
         for index in indices:
-            for way in _ways(vehicle, times):
-                found.append(_foreseen(body, *along_lanes(simulation.network, vehicle, index, times, way)))
+            ways = _ways(vehicle, times)
+            found += [_foreseen(body, *along_lanes(simulation.network, vehicle, index, times, way)) for way in ways]
     return found
 
 
