@@ -32,6 +32,7 @@ from navigation.worlds.rooms_map import HomeMap
 
 WORKER = Path(__file__).with_name("habitat_worker.py")
 MOST_TILT_DEG = 60.0
+START_TIMEOUT_S = 300.0  # importing habitat-sim takes 3 s of a core, and minutes on a machine that is overloaded
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ class HabitatWorld(BridgedWorld):
         self._task: Task | None = None
         self._map: HomeMap | None = None
         self._stopped = False
-        super().__init__(WORKER, environment_python("habitat", config.python or None), config.arguments())
+        python = environment_python("habitat", config.python or None)
+        super().__init__(WORKER, python, config.arguments(), start_timeout_s=START_TIMEOUT_S)
 
     @property
     def task(self) -> Task:
@@ -175,6 +177,7 @@ class HabitatWorld(BridgedWorld):
             "view_points": views.astype(np.float32),
             "faces": faces.astype(np.float32),
             "instruction": instruction_for(task.category),
+            "onto_mesh": task.home is not None,  # a file's starts are taken as they are, as habitat-lab does
         }
         observation, info = super().reset(seed=seed, options=sent)
         return observation, self._judged(info) | {"category": task.category, **task.about}

@@ -27,6 +27,7 @@ def _load_episode() -> Any:
 
 
 ep = _load_episode()
+MOST_SHIFT = 0.2  # metres from a start to the navigation mesh
 
 
 def load_habitat() -> Any:
@@ -74,10 +75,17 @@ class HabitatEpisodes:
     # episodes ----------------------------------------------------------------------------------------------------
 
     def reset(self, seed: int, options: dict[str, Any]) -> dict[str, Any]:
-        """Begin the episode described by ``options``: scene, start, view points (N, 3), instruction."""
+        """Begin the episode described by ``options``: scene, start, view points (N, 3), instruction.
+
+        With ``onto_mesh`` the start is moved onto the navigation mesh, if that is near; a first turn would do so too.
+        """
         self._open_scene(options["scene"], options.get("scene_dataset") or "default")
         self._sim.seed(seed)
-        ep.place(self._hs, self._sim, ep.WALKER, options["start_position"], options["start_rotation_xyzw"])
+        start = np.asarray(options["start_position"], np.float32)
+        if options.get("onto_mesh"):
+            snapped = np.asarray(self._sim.pathfinder.snap_point(start), np.float32)
+            start = snapped if np.linalg.norm(snapped - start) < MOST_SHIFT else start  # NaN where there is no mesh
+        ep.place(self._hs, self._sim, ep.WALKER, start, options["start_rotation_xyzw"])
         self._episode = ep.Episode(self._hs, self._sim, options, self._settings)
         frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
         return self._reply(frames, False)

@@ -189,7 +189,7 @@ def test_panorama_labels_and_map(world):
     assert world.semantic().shape == (128, 128)
     assert {"id", "view_points", "room"} == set(told["goals"][0])
     picture = world.draw()
-    act(world, "move_forward")
+    act(world, "turn_right")
     assert not np.array_equal(picture, world.draw())
 
 
@@ -209,6 +209,13 @@ def test_looking_up_tilts_pictures_and_labels_alike():
         assert np.array_equal(world.instances(), level)
     finally:
         world.close()
+
+
+def test_homes_start_on_the_mesh(world):
+    for seed in range(6):
+        _, info = world.reset(seed=seed)
+        assert info["position"] == pytest.approx(world.task.start_position, abs=0.12)
+        assert act(world, "turn_left")[4]["position"] == pytest.approx(info["position"], abs=1e-6)
 
 
 def test_an_episode_is_a_function_of_seed_and_actions(world):
