@@ -17,6 +17,7 @@ Points = NDArray[np.float64]
 _TURN_COST = 0.012  # metres that a turn counts as: of nearly equal ways the one with fewer turns
 _CONTACT = 0.1  # metres that a step into something counts as besides: the next one is often barred too
 _HEADINGS = 3  # headings tried, nearest to the way first
+_PAST = 0.6  # metres nearer to the goal that a search goes past what no single step passes
 _INSIDE = 0.95  # the expert stops within this part of the success radius
 
 
@@ -37,15 +38,16 @@ class Expert:
 
     def action_at(self, place: Points, heading: float) -> str:
         """The action for an agent at ``place`` with ``heading``."""
-        if self._left(place) < self._reach:
+        left = self._left(place)
+        if left < self._reach:
             return self._face(place, heading)
         key = (round(float(place[0]), 6), round(float(place[1]), 6), round(wrapped(heading), 6))
         if key not in self._plans:
             chosen = self._greedy(place, heading)
-            if chosen is None:
-                self._search(place, heading)
-            else:
+            if chosen is not None:
                 self._plans[key] = chosen
+            else:
+                self._search(place, heading, max(self._reach, left - _PAST))
         return self._plans.get(key, "stop")
 
     def _goals(self) -> tuple[GoalField, Points, NDArray[np.int64]]:
@@ -116,14 +118,14 @@ class Expert:
                 found.append((k, there, moved + contact + _TURN_COST * min(k, around - k), left))
         return found
 
-    def _search(self, place: Points, heading: float) -> None:
-        """Remember a whole plan to a place within reach, found by `approach`."""
+    def _search(self, place: Points, heading: float, within: float) -> None:
+        """Remember a plan, found by `approach`, to the nearest place that is ``within`` so many metres of a goal."""
         names = approach(
             (float(place[0]), float(place[1])),
             heading,
             lambda p, h: tuple(self._ahead(np.asarray(p), h).tolist()),
             lambda p: self._left(np.asarray(p)),
-            self._reach,
+            within,
             self._turn,
             self._step,
         )

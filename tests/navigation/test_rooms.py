@@ -52,6 +52,13 @@ def test_expert_finds_what_it_is_told(world):
     assert all(row["distance_to_object"] < 1.1 and row["stopped"] == 1.0 for row in rows)
 
 
+def test_expert_gets_past_a_door_post():
+    """From this start it walks into a door's post, from where no single step leads nearer."""
+    made = RoomsConfig(width=16, height=16).make()
+    assert play(made, 6)[1]["success"] == 1.0
+    made.close()
+
+
 def test_expert_under_the_rule_of_the_object(world):
     near = replace(SMALL, distance_to="object").make()
     rows = [play(near, seed)[1] for seed in range(4)]
