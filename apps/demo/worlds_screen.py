@@ -15,6 +15,7 @@ from backbone.errors import CancelledError
 from backbone.rollout.episode import Moment
 
 SHOW_EVERY_S = 0.1
+SHOW_PART = 1 / 3  # of the time, at most, goes into drawing; a world whose map is slow is shown less often
 FARTHEST_M = 10.0  # distances beyond are drawn black
 Phase = Literal["waiting", "opening", "running", "done", "cancelled", "failed"]
 
@@ -70,8 +71,7 @@ class Viewer:
         self._least_s = 1 / steps_per_s if steps_per_s else 0.0
         self._reward, self._tokens = 0.0, 0
         self._busy_s, self._left_at = 0.0, time.perf_counter()
-        self._shown_at = -1.0
-        self.last: Snapshot | None = None
+        self._next_at = 0.0
 
     def __call__(self, moment: Moment) -> None:
         """Show a moment, or raise `CancelledError`."""
@@ -83,10 +83,9 @@ class Viewer:
         if moment.decision is not None:
             self._tokens += moment.decision.ledger.total().tokens
         ended = moment.terminated or moment.truncated
-        if ended or not moment.step or entered - self._shown_at >= SHOW_EVERY_S:
-            self.last = self._snapshot(moment)
-            self._screen.offer(self.last)
-            self._shown_at = entered
+        if ended or not moment.step or entered >= self._next_at:
+            self._screen.offer(self._snapshot(moment))
+            self._next_at = entered + max(SHOW_EVERY_S, (time.perf_counter() - entered) / SHOW_PART)
         if not ended:
             self._stop.wait(max(0.0, self._least_s - (time.perf_counter() - self._left_at)))
             self._check()

@@ -27,12 +27,15 @@ from apps.demo.context import DemoContext
 from apps.demo.jobs import Jobs
 from apps.demo.worlds_catalogue import ANY, SHOWN, Choice, agents_for, chosen_agent, chosen_world, usable
 from apps.demo.worlds_run import PACES, read_request, run_world
-from apps.demo.worlds_screen import Screen, Snapshot
+from apps.demo.worlds_screen import Screen, Snapshot, Viewer
 from apps.demo.worlds_view import action_html, picture_url, remedies_html, view_html
 from apps.world_states import PACKAGES, WorldState
 from apps.worlds import WORLDS, WorldEntry, world_config_class
 from backbone.contracts import ActionSpec, FloatArray, Image, Observation
 from backbone.errors import ConfigError, DataError, WorldError
+from backbone.rollout.agents import ExpertConfig
+from backbone.rollout.config import Episode
+from backbone.rollout.episode import Moment, run_episode
 from backbone.worlds.world import Info, Step, World
 from tests.apps.conftest import free_port, wait_until
 from tests.apps.fakes import ScriptedVLM
@@ -328,6 +331,23 @@ def test_the_screen_keeps_the_newest_and_wakes_once() -> None:
     assert screen.take() is None
     screen.offer(snapshot(9))
     assert len(woken) == 2
+
+
+def test_a_slow_map_takes_a_third_of_the_time_at_most() -> None:
+    world, shown = HallWorld("plain"), []
+    world.draw = lambda: (time.sleep(0.1), np.zeros((4, 4, 3), np.uint8))[1]  # type: ignore[method-assign]
+    screen = Screen(lambda: shown.append(1))
+    viewer = Viewer(screen, threading.Event(), 100.0)
+    began = time.monotonic()
+
+    def watch(moment: Moment) -> None:
+        viewer(moment)
+        screen.take()
+
+    result = run_episode(world, ExpertConfig().make(SPEC), Episode(0, 0, {}), watchers=(watch,))
+    seconds = time.monotonic() - began
+    assert result.success
+    assert 2 <= len(shown) <= 2 + seconds / 0.3, "drawing takes more than its part"
 
 
 def test_names_are_escaped_and_pictures_bounded() -> None:

@@ -28,7 +28,7 @@ from backbone.records import writer as writer_module
 from backbone.records.layout import Info
 from backbone.records.reader import RecordedDataset
 from backbone.records.video import VideoQuality, VideoWriter, read_frames
-from tests.backbone.records_world import LineWorld, record, seed_of
+from tests.backbone.records_world import LineWorld, open_writer, record, seed_of
 
 EPISODES = 3
 FRONT = "videos/observation.images.front/chunk-000/file-001.mp4"
@@ -352,3 +352,22 @@ def test_the_broken_world_leaves_no_trace(tmp_path: Path) -> None:
     dataset = RecordedDataset(tmp_path / "with", strict=True)
     assert [e.row.rollout["index"] for e in dataset] == [1, 2, 0]
     assert json.loads((tmp_path / "with/meta/recording.json").read_text())["skipped"] == []
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_an_episode(tmp_path: Path) -> None:
+    import psutil
+
+    world, process = LineWorld(size=(96, 128)), psutil.Process()
+    observation, _ = world.reset(seed=1)
+    sizes: list[int] = []
+    with open_writer(tmp_path / "set") as writer:
+        episode = writer.episode(observation, world.describe())
+        for at in range(6000):
+            action = np.zeros(2, np.float32)
+            description = {**world.describe(), "note": "x" * 2000}
+            episode.add(observation, action, reward=0.0, done=False, success=False, description=description)
+            if at % 1000 == 999:
+                sizes.append(process.memory_info().rss)
+        writer.commit(episode, {"index": 0, "seed": 1, "success": True, "metrics": {}})
+    assert max(sizes[1:]) - sizes[0] < 12_000_000, f"{[size // 10**6 for size in sizes]} MB"
