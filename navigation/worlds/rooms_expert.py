@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +19,37 @@ Points = NDArray[np.float64]
 _TURN_COST = 0.012  # metres that a turn counts as: of nearly equal ways the one with fewer turns
 _CONTACT = 0.1  # metres that a step into something counts as besides: the next one is often barred too
 _HEADINGS = 3  # headings tried, nearest to the way first
+_BEAM = 6  # poses kept after each step of the search
+_GRAIN = 0.04  # metres: poses nearer than this, with the same heading, are one
 _PAST = 0.6  # metres nearer to the goal that a search goes past what no single step passes
 _INSIDE = 0.95  # the expert stops within this part of the success radius
 
 
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A pose of the beam search: metres left from it, the cost of getting there, and the turns to the left before."""
+
+    left: float
+    spent: float
+    place: Points
+    heading: float
+    turns: int
+    before: _Node | None
+
+
+def _key(place: Points, heading: float) -> tuple[float, float, float]:
+    return round(float(place[0]), 6), round(float(place[1]), 6), round(wrapped(heading), 6)
+
+
 class Expert:
-    """Decides from the episode's present state alone, so asking changes nothing and other actions may come between."""
+    """Plans from the pose it is asked about and keeps to the plan; others' actions in between make it plan anew."""
 
     def __init__(self, episode: Episode, turn: float, step: float) -> None:
         """``turn`` radians and ``step`` metres of one action."""
         self._episode, self._turn, self._step = episode, turn, step
         self._way, self._views, self._owner = self._goals()
         self._reach = _INSIDE * (episode.success_distance if episode.rule == "view_points" else 0.1)
-        self._plans: dict[tuple[float, float, float], str] = {}  # by pose: what was found by searching
+        self._plans: dict[tuple[float, float, float], str] = {}  # by pose
 
     def action(self) -> str:
         """The next action's name."""
@@ -41,13 +61,13 @@ class Expert:
         left = self._left(place)
         if left < self._reach:
             return self._face(place, heading)
-        key = (round(float(place[0]), 6), round(float(place[1]), 6), round(wrapped(heading), 6))
+        key = _key(place, heading)
         if key not in self._plans:
-            chosen = self._greedy(place, heading)
-            if chosen is not None:
-                self._plans[key] = chosen
-            else:
+            end = self._ahead_of_all(place, heading)
+            if end is None:
                 self._search(place, heading, max(self._reach, left - _PAST))
+            else:
+                self._keep(end, place, heading)
         return self._plans.get(key, "stop")
 
     def _goals(self) -> tuple[GoalField, Points, NDArray[np.int64]]:
@@ -83,20 +103,50 @@ class Expert:
     def _ahead(self, place: Points, heading: float) -> Points:
         return self._episode.scene.floor.walk(place, place + np.array(ahead(heading)) * self._step)[0]
 
-    def _greedy(self, place: Points, heading: float) -> str | None:
-        """Towards the heading from which two steps make the least detour; None where no step leads on."""
+    def _ahead_of_all(self, place: Points, heading: float) -> _Node | None:
+        """The cheapest way to a place within reach by a beam search over steps, or as far as that leads; or None."""
+        beam = [_Node(self._left(place), 0.0, place, heading, 0, None)]
+        first, best, nearest = beam[0], None, beam[0]
+        while beam:
+            found: dict[tuple[int, int, int], _Node] = {}
+            for node in beam:
+                for k, there, cost, left in self._steps(node.place, node.heading):
+                    facing, spent = wrapped(node.heading + k * self._turn), node.spent + cost
+                    child = _Node(left, spent, there, facing, k, node)
+                    if left < self._reach:
+                        best = child if best is None or spent < best.spent else best
+                        continue
+                    nearest = child if left < nearest.left else nearest
+                    key = round(there[0] / _GRAIN), round(there[1] / _GRAIN), round(facing / self._turn * 4)
+                    if key not in found or spent + left < found[key].spent + found[key].left:
+                        found[key] = child
+            beam = sorted(found.values(), key=lambda n: n.spent + n.left)[:_BEAM]
+            if best is not None and (not beam or beam[0].spent + beam[0].left - self._reach >= best.spent):
+                return best
+        return nearest if nearest is not first else None
+
+    def _keep(self, end: _Node, place: Points, heading: float) -> None:
+        """Remember the actions that lead from a pose to the end of a search."""
+        nodes = []
+        node: _Node | None = end
+        while node is not None and node.before is not None:
+            nodes.append(node)
+            node = node.before
         around = round(2 * math.pi / self._turn)
-        best: tuple[float, int] | None = None
-        for k, there, cost, left in self._steps(place, heading):
-            if left >= self._reach:
-                further = self._steps(there, heading + k * self._turn)
-                cost += min((c + (0.0 if far < self._reach else far) for _, _, c, far in further), default=left)
-            if best is None or cost < best[0] - 1e-9:
-                best = cost, k
-        if best is None:
-            return None
-        k = best[1]
-        return "move_forward" if k == 0 else "turn_left" if k <= around - k else "turn_right"
+        names: list[str] = []
+        for node in reversed(nodes):
+            names += (
+                ["turn_left"] * node.turns
+                if node.turns <= around - node.turns
+                else ["turn_right"] * (around - node.turns)
+            )
+            names.append("move_forward")
+        self._remember(names, place, heading)
+
+    def _remember(self, names: Sequence[str], place: Points, heading: float) -> None:
+        for name in names:
+            self._plans[_key(place, heading)] = name
+            place, heading = self.after(place, heading, name)
 
     def _steps(self, place: Points, heading: float) -> list[tuple[int, Points, float, float]]:
         """The three steps nearest to the shortest way that lead on: turns to the left, place, cost, metres left."""
@@ -129,10 +179,7 @@ class Expert:
             self._turn,
             self._step,
         )
-        here, facing = place, heading
-        for name in names or ():
-            self._plans[round(float(here[0]), 6), round(float(here[1]), 6), round(wrapped(facing), 6)] = name
-            here, facing = self.after(here, facing, name)
+        self._remember(names or (), place, heading)
 
     def after(self, place: Points, heading: float, name: str) -> tuple[Points, float]:
         """The pose that an action leads to."""
