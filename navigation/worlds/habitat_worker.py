@@ -27,6 +27,7 @@ def _load_episode() -> Any:
 
 
 ep = _load_episode()
+SMALL_PICTURE = 256 * 256  # pixels
 MOST_SHIFT = 0.2  # metres from a start to the navigation mesh
 
 
@@ -53,6 +54,10 @@ class HabitatEpisodes:
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         """Load habitat-sim; scenes are opened by the first episode."""
+        if arguments["width"] * arguments["height"] <= SMALL_PICTURE:
+            os.environ.setdefault(
+                "LP_NUM_THREADS", "0"
+            )  # Mesa's threads cost more than they bring; read when it starts
         self._hs = load_habitat()
         self._settings = arguments
         self._sim: Any = None
