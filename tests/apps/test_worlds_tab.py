@@ -72,11 +72,10 @@ class HallWorld(World):
     def step(self, action: FloatArray) -> Step:
         if self.kind == "broken" and self._steps == 3:
             raise WorldError("the floor gave way at step 3")
-        if self.kind == "slow":
-            time.sleep(0.05)
+        time.sleep({"slow": 0.05, "calm": 0.4}.get(self.kind, 0.0))
         self._steps += 1
         self._at += int(action[0])
-        success = self._at >= (10_000 if self.kind in ("endless", "slow") else 30)
+        success = self._at >= (10_000 if self.kind in ("endless", "slow", "calm") else 30)
         return self._look(), 0.5, success, self._steps >= self.max_steps, {"success": success}
 
     def describe(self) -> dict[str, Any]:
@@ -97,7 +96,7 @@ class HallWorld(World):
         self.closed += 1
 
 
-KINDS = ("plain", "endless", "slow", "broken", "closed")
+KINDS = ("plain", "endless", "slow", "calm", "broken", "closed")
 
 
 @dataclass(frozen=True)
