@@ -1,8 +1,8 @@
 """highway-env's roads and cars with scalar arithmetic: the same motion to rounding, several times faster.
 
-The library computes one vehicle's coordinates on one lane at a time with NumPy on two numbers, where the call costs
-more than the sum. `quicken_lane` and the classes below do the same with Python floats, look each vehicle up once a
-frame, and predict the ego's motion without copying the whole road. A test holds them to the library's own steps.
+The library computes with NumPy on two numbers at a time, where the call costs more than the sum. The classes below
+do the same with Python floats, look each vehicle up once a frame, and predict the ego's motion without copying the
+whole road. A test holds them to the library's own steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-from highway_env.road.lane import CircularLane, SineLane, StraightLane
 from highway_env.road.regulation import RegulatedRoad
 from highway_env.road.road import Road
 from highway_env.utils import rotated_rectangles_intersect
@@ -19,77 +18,10 @@ from highway_env.vehicle.behavior import IDMVehicle
 from highway_env.vehicle.kinematics import Vehicle
 from highway_env.vehicle.objects import Landmark
 
+from driving.worlds.quick_lanes import quicken_network, wrapped
+
 BODY_MARGIN_M = 1.0  # highway-env looks for neighbours this far beyond a lane's edge
 END_MARGIN_M = 5.0  # ... and this far beyond its ends
-
-
-def wrapped(angle: float) -> float:
-    """The angle in [-pi, pi)."""
-    return (angle + math.pi) % (2 * math.pi) - math.pi
-
-
-class _Quick:
-    """What all quick lanes share."""
-
-    def distance_with_heading(self: Any, position: Any, heading: float | None, heading_weight: float = 1.0) -> float:
-        """Metres to the lane, an angle's difference in radians counted as metres."""
-        s, r = self.local_coordinates(position)
-        distance = abs(r) + max(s - self.length, 0.0) + max(-s, 0.0)
-        if heading is None:
-            return float(distance)
-        return float(distance + heading_weight * abs(wrapped(heading - self.heading_at(s))))
-
-
-class QuickStraightLane(_Quick, StraightLane):  # type: ignore[misc]
-    """A straight lane."""
-
-    def local_coordinates(self, position: Any) -> tuple[float, float]:
-        """Metres along and to the right."""
-        x, y = position.tolist()
-        x0, y0, dx, dy = self.quick
-        return (x - x0) * dx + (y - y0) * dy, (y - y0) * dx - (x - x0) * dy
-
-
-class QuickSineLane(_Quick, SineLane):  # type: ignore[misc]
-    """A sinusoidal lane."""
-
-    def local_coordinates(self, position: Any) -> tuple[float, float]:
-        """Metres along and to the right."""
-        x, y = position.tolist()
-        x0, y0, dx, dy = self.quick
-        s = (x - x0) * dx + (y - y0) * dy
-        swing = self.amplitude * math.sin(self.pulsation * s + self.phase)
-        return s, (y - y0) * dx - (x - x0) * dy - swing
-
-    def heading_at(self, longitudinal: float) -> float:
-        """The lane's direction."""
-        slope = self.amplitude * self.pulsation * math.cos(self.pulsation * longitudinal + self.phase)
-        return float(self.heading) + math.atan(slope)
-
-
-class QuickCircularLane(_Quick, CircularLane):  # type: ignore[misc]
-    """An arc."""
-
-    def local_coordinates(self, position: Any) -> tuple[float, float]:
-        """Metres along and to the right."""
-        x, y = position.tolist()
-        x0, y0 = self.quick
-        turned = wrapped(math.atan2(y - y0, x - x0) - self.start_phase)
-        r = math.hypot(x - x0, y - y0)
-        return self.direction * turned * self.radius, self.direction * (self.radius - r)
-
-
-def quicken_lane(lane: Any) -> None:
-    """Give a lane the quick methods of its kind; kinds without any (splines) keep their own."""
-    if type(lane) in (StraightLane, SineLane):
-        lane.quick = (*lane.start.tolist(), *lane.direction.tolist())
-        lane.__class__ = QuickSineLane if type(lane) is SineLane else QuickStraightLane
-        lane.length, lane.heading = float(lane.length), float(lane.heading)
-    elif type(lane) is CircularLane:
-        lane.quick = tuple(lane.center.tolist())
-        lane.start_phase, lane.length = float(lane.start_phase), float(lane.length)
-        lane.radius = float(lane.radius)
-        lane.__class__ = QuickCircularLane
 
 
 class Car(IDMVehicle):  # type: ignore[misc]
@@ -275,8 +207,7 @@ class QuickRegulatedRoad(QuickRoad, RegulatedRoad):  # type: ignore[misc]
 
 def quicken_road(road: Any) -> Any:
     """The same road, vehicles and objects with the quick methods; `road`'s own lanes are changed in place."""
-    for lane in road.network.lanes_list():
-        quicken_lane(lane)
+    quicken_network(road.network)
     road.__class__ = QuickRegulatedRoad if isinstance(road, RegulatedRoad) else QuickRoad
     return road
 

@@ -25,6 +25,8 @@ from driving.worlds.shapes import body_mesh
 __all__ = ["Marking", "Points", "Rig", "RoadScene", "Strip", "look_pose"]
 Points = NDArray[np.float64]
 SIGHT_M = 220.0
+REACH_M = 0.75 * CELL_M  # from a square's middle to what stands on it
+BODY_REACH_M = 6.0
 LIGHT = Lighting(to_sun=(0.35, 0.5, 0.8), up=(0.0, 0.0, 1.0))
 SKY = Sky(zenith=(92.0, 148.0, 216.0), horizon=(208.0, 222.0, 234.0), ground=(116.0, 150.0, 92.0))
 
@@ -65,27 +67,29 @@ class RoadScene:
         """Open the renderer; `WorldError` with the remedy where moderngl or EGL is missing."""
         self._renderer = Renderer(width, height, atlas())
         self._rig = rig
-        self._cells: list[tuple[int, Points]] = []  # handle, middle
+        self._cells: list[int] = []  # handles of the ground's squares
+        self._middles = np.zeros((0, 2))
         self._bodies: dict[tuple[Any, ...], int] = {}
 
     def build(self, strips: Sequence[Strip], markings: Sequence[Marking], seed: int) -> None:
         """Make the scene of an episode; ``seed`` places and colours houses and trees beside the road."""
-        for handle, _ in self._cells:
+        for handle in self._cells:
             self._renderer.discard(handle)
         meshes = scene_meshes(strips, markings, seed)
-        self._cells = [(self._renderer.upload(mesh), middle) for mesh, middle in meshes]
+        self._cells = [self._renderer.upload(mesh) for mesh, _ in meshes]
+        self._middles = np.array([middle for _, middle in meshes])
 
     def render(
         self, x: float, y: float, heading: float, bodies: Sequence[Body], *, depth: bool = False, ids: bool = False
     ) -> Mapping[str, Frame]:
         """What the rig's cameras on a car at (x, y) see, by their names."""
-        placed = [(self._body(b), _upright_pose(b.x, b.y, b.heading), b.id) for b in bodies
-                  if math.hypot(b.x - x, b.y - y) < SIGHT_M]  # fmt: skip
-        frames = {}
-        still = np.eye(4)
+        near = [b for b in bodies if math.hypot(b.x - x, b.y - y) < SIGHT_M]
+        placed = [(self._body(b), _upright_pose(b.x, b.y, b.heading), b.id) for b in near]
+        places = np.array([(b.x, b.y) for b in near]).reshape(-1, 2)
+        still, frames = np.eye(4), {}
         for name, camera in self._rig.cameras(x, y, heading).items():
-            ground = [(handle, still) for handle, middle in self._cells if _in_sight(camera, middle)]
-            seen = [p for p in placed if _in_sight(camera, p[1][:2, 3], 6.0)]
+            ground = [(self._cells[k], still) for k in np.flatnonzero(_in_sight(camera, self._middles, REACH_M))]
+            seen = [placed[k] for k in np.flatnonzero(_in_sight(camera, places, BODY_REACH_M))]
             frames[name] = self._renderer.render(
                 [*ground, *seen], camera, depth=depth, ids=ids, sky=SKY, lighting=LIGHT
             )
@@ -110,12 +114,11 @@ def _upright_pose(x: float, y: float, heading: float) -> Points:
     return np.array([[c, -s, 0, x], [s, c, 0, y], [0, 0, 1.0, 0], [0, 0, 0, 1.0]])
 
 
-def _in_sight(camera: Camera, middle: Points, reach: float = CELL_M * 0.75) -> bool:
-    """Whether something within ``reach`` of a point on the ground may be in the picture."""
-    dx, dy = (float(v) for v in middle - camera.pose[:2, 3])
-    forward = -camera.pose[:2, 2]
-    right = camera.pose[:2, 0]
-    ahead = dx * float(forward[0]) + dy * float(forward[1])
-    aside = abs(dx * float(right[0]) + dy * float(right[1]))
+def _in_sight(camera: Camera, middles: Points, reach: float) -> NDArray[np.bool_]:
+    """Which things within ``reach`` of the points (N, 2) on the ground may be in the picture."""
+    apart = middles - camera.pose[:2, 3]
+    ahead = apart @ -camera.pose[:2, 2].astype(np.float64)
+    aside = np.abs(apart @ camera.pose[:2, 0].astype(np.float64))
     half = math.radians(camera.hfov_deg) / 2
-    return ahead < SIGHT_M + reach and aside * math.cos(half) - ahead * math.sin(half) < reach
+    seen: NDArray[np.bool_] = (ahead < SIGHT_M + reach) & (aside * math.cos(half) - ahead * math.sin(half) < reach)
+    return seen

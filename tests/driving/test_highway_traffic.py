@@ -125,3 +125,18 @@ def test_ids_are_never_reused_in_an_episode() -> None:
             break
     assert new == {max(before) + 1}
     assert gone not in {body.id for body in simulation.bodies()}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_closest_lane_is_the_librarys(scenario: str) -> None:
+    quick = Simulation(scenario, 5, 0.0)
+    quick.reset(0)
+    library = plain(scenario, 0).road.network
+    draw = np.random.default_rng(3)
+    centre = quick.ego.position
+    for _ in range(150):
+        place, heading = centre + draw.uniform(-90, 90, 2), float(draw.uniform(-4, 4))
+        ours, theirs = (n.get_closest_lane_index(place, heading) for n in (quick.network, library))
+        if ours != theirs:  # two lanes that start at one point are equally near, to rounding
+            nearest = [library.get_lane(i).distance_with_heading(place, heading) for i in (ours, theirs)]
+            assert nearest[0] == pytest.approx(nearest[1], abs=1e-9)
