@@ -23,7 +23,7 @@ from navigation.worlds.navigation_world import ACTIONS, LOOKS, PANORAMA, gps_com
 from navigation.worlds.rooms_episode import Episode, choose_start
 from navigation.worlds.rooms_expert import Expert
 from navigation.worlds.rooms_map import HomeMap
-from navigation.worlds.rooms_scene import Scene, generated_scene, needs
+from navigation.worlds.rooms_scene import Scene, generated_home, generated_scene, needs
 from navigation.worlds.rooms_view import View, visible_things
 
 _HOMES_TRIED = 40  # for one that has the category asked for
@@ -139,11 +139,15 @@ class RoomsWorld(World):
         config, rules = self.config, self.config.rules()
         if home is not None:
             return generated_scene(int(home), config.split, rules)
-        tries = 1 if category is None else min(_HOMES_TRIED, config.homes)
+        if category is None:
+            return generated_scene(seed % config.homes, config.split, rules)
+        tries = min(_HOMES_TRIED, config.homes)
         for i in range(tries):
-            scene = generated_scene((seed + i) % config.homes, config.split, rules)
-            if category is None or scene.goals(category) is not None:
-                return scene
+            number = (seed + i) % config.homes
+            if generated_home(number, config.split, rules).of(category):
+                scene = generated_scene(number, config.split, rules)
+                if scene.goals(category) is not None:
+                    return scene
         raise WorldError(
             f"rooms: none of the {tries} homes from {seed % config.homes} on has a reachable {category!r}; "
             "raise homes or min_rooms, or choose another category"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import shapely
@@ -97,6 +97,12 @@ _scenes: OrderedDict[tuple[int, str, HomeRules], Scene] = OrderedDict()
 _lock = threading.Lock()
 
 
+@lru_cache(maxsize=256)
+def generated_home(seed: int, split: Split, rules: HomeRules) -> Home:
+    """The home of a seed; much cheaper than its scene."""
+    return generate_home(seed, split, rules)
+
+
 def generated_scene(seed: int, split: Split, rules: HomeRules) -> Scene:
     """The scene of a generated home; the `_KEPT` last ones stay ready."""
     key = (seed, split, rules)
@@ -104,7 +110,7 @@ def generated_scene(seed: int, split: Split, rules: HomeRules) -> Scene:
         if key in _scenes:
             _scenes.move_to_end(key)
             return _scenes[key]
-    scene = Scene.of(generate_home(seed, split, rules))
+    scene = Scene.of(generated_home(seed, split, rules))
     with _lock:
         _scenes[key] = scene
         while len(_scenes) > _KEPT:
