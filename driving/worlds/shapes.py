@@ -99,7 +99,7 @@ def _wheel(builder: MeshBuilder, x: float, y: float, radius: float) -> None:
 def _person(builder: MeshBuilder, rides: bool, length: float, height: float, colour: int) -> None:
     hips = 0.45 * height
     if rides:
-        _box(builder, (-length / 2, -0.04, 0.1), (length / 2, 0.04, 0.6), "tyre")
+        _box(builder, (-length / 2, -0.04, 0.0), (length / 2, 0.04, 0.6), "tyre")
     else:
         builder.cylinder((0.0, 0.0, 0.0), 0.14, hips, tile("cloth"), 0, sides=6)
     builder.cylinder((0.0, hips, 0.0), 0.2, 0.38 * height, tile(f"car{colour}"), 0, sides=6)
