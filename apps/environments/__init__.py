@@ -37,7 +37,7 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "habitat": Recipe(
-        "apps.environments.habitat.install", ("3.13",), ("habitat/*",), "60 MB to download, 0.9 GB on disk"
+        "apps.environments.habitat.install", ("3.13",), ("habitat/*",), "0.2 GB to download, 0.7 GB on disk"
     ),
     "metadrive": Recipe(
         "apps.environments.metadrive", ("3.11",), ("metadrive.txt",), "0.2 GB to download, 0.9 GB on disk"
