@@ -9,6 +9,8 @@ import numpy as np
 from highway_env.road.lane import CircularLane, SineLane, StraightLane
 from highway_env.road.road import RoadNetwork
 
+FEW_LANES = 8  # so few are measured faster than looked for
+
 
 def wrapped(angle: float) -> float:
     """The angle in [-pi, pi)."""
@@ -90,6 +92,9 @@ class QuickNetwork(RoadNetwork):  # type: ignore[misc]
         A lane's distance is never less than that to the box around it, so lanes are measured in the order of their
         boxes until the next box is too far.
         """
+        if len(self.lanes) <= FEW_LANES:
+            distances = [lane.distance_with_heading(position, heading) for lane in self.lanes]
+            return self.indices[distances.index(min(distances))]
         outside = np.maximum(np.maximum(self.boxes[:, :2] - position, position - self.boxes[:, 2:]), 0.0)
         bounds = np.hypot(outside[:, 0], outside[:, 1])
         order = np.argsort(bounds, kind="stable")

@@ -31,6 +31,18 @@ class Car(IDMVehicle):  # type: ignore[misc]
     COMFORT_ACC_MAX = 3.0
     COMFORT_ACC_MIN = -5.0
 
+    def act(self, action: Any = None) -> None:
+        """Decide on lane, wheel and speed."""
+        if self.crashed:
+            return
+        self.follow_road()
+        if self.enable_lane_change:
+            self.change_lane_policy()
+        wheel = _clip(self.steering_control(self.target_lane_index), self.MAX_STEERING_ANGLE)
+        indices = {self.lane_index, self.target_lane_index}  # while it changes lanes it minds both
+        pedal = min(self.acceleration(self, *self.road.neighbour_vehicles(self, index)) for index in indices)
+        Vehicle.act(self, {"steering": wheel, "acceleration": _clip(pedal, self.ACC_MAX)})
+
     def steering_control(self, target_lane_index: Any) -> float:
         """The wheel's angle that keeps to a lane."""
         lane = self.road.network.get_lane(target_lane_index)
@@ -100,7 +112,7 @@ class Ego(Vehicle):  # type: ignore[misc]
 class QuickRoad(Road):  # type: ignore[misc]
     """A road that finds neighbours and possible collisions with one look at each vehicle a frame."""
 
-    _seen: dict[int, list[tuple[int, float]]] | None = None  # lane -> (vehicle's place in the list, where on the lane)
+    _seen: dict[Any, list[tuple[Any, float]]] | None = None  # who is where along a lane and those that adjoin it
 
     def act(self) -> None:
         """Let everybody decide."""
@@ -113,23 +125,35 @@ class QuickRoad(Road):  # type: ignore[misc]
         lane_index = lane_index or vehicle.lane_index
         if not lane_index:
             return None, None
-        chain = self._chain(lane_index)
-        here = chain[0][0].local_coordinates(vehicle.position)[0]
-        bodies = self.vehicles + self.objects
-        first: dict[int, float] = {}  # the first lane of the chain a vehicle is on counts
-        for lane, offset in chain:
-            for place, s in self._on_lane(lane, bodies):
-                first.setdefault(place, s + offset)
-        ahead, behind = (None, math.inf), (None, -math.inf)
-        for place in sorted(first):
-            body, s = bodies[place], first[place]
+        here = self.network.get_lane(lane_index).local_coordinates(vehicle.position)[0]
+        ahead, behind = None, None
+        nearest, furthest = math.inf, -math.inf
+        for body, s in self._along(lane_index):
             if body is vehicle:
                 continue
-            if here <= s <= ahead[1]:
-                ahead = (body, s)
-            if behind[1] < s < here:
-                behind = (body, s)
-        return ahead[0], behind[0]
+            if here <= s <= nearest:
+                ahead, nearest = body, s
+            if furthest < s < here:
+                behind, furthest = body, s
+        return ahead, behind
+
+    def _along(self, index: Any) -> list[tuple[Any, float]]:
+        """Everybody on the lane or those that adjoin it, in the road's order, and where along the lane."""
+        if self._seen is not None and index in self._seen:
+            return self._seen[index]
+        chain = [(lane, offset, lane.width_at(0.0) / 2 + BODY_MARGIN_M) for lane, offset in self._chain(index)]
+        found = []
+        for body in self.vehicles + self.objects:
+            if isinstance(body, Landmark):
+                continue
+            for lane, offset, half in chain:  # the first lane that a vehicle is on counts
+                s, lateral = lane.local_coordinates(body.position)
+                if abs(lateral) <= half and -END_MARGIN_M <= s < lane.length + END_MARGIN_M:
+                    found.append((body, s + offset))
+                    break
+        if self._seen is not None:
+            self._seen[index] = found
+        return found
 
     def _chain(self, index: Any) -> list[tuple[Any, float]]:
         """The lane of ``index`` and those before and after it, each with where it starts along the first."""
@@ -143,20 +167,6 @@ class QuickRoad(Road):  # type: ignore[misc]
             previous = [lanes[place if place < len(lanes) else 0] for lanes in before if lanes]
             chain += [(other, -other.length) for other in previous]
         return chain
-
-    def _on_lane(self, lane: Any, bodies: list[Any]) -> list[tuple[int, float]]:
-        if self._seen is not None and id(lane) in self._seen:
-            return self._seen[id(lane)]
-        found = []
-        for place, body in enumerate(bodies):
-            s, lateral = lane.local_coordinates(body.position)
-            half = lane.width_at(s) / 2 + BODY_MARGIN_M
-            on_it = abs(lateral) <= half and -END_MARGIN_M <= s < lane.length + END_MARGIN_M
-            if on_it and not isinstance(body, Landmark):
-                found.append((place, s))
-        if self._seen is not None:
-            self._seen[id(lane)] = found
-        return found
 
     def step(self, dt: float) -> None:
         """Move everybody, then look for collisions among those near enough."""
