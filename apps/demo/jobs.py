@@ -130,6 +130,11 @@ class Jobs:
             job.stop.set()
         return len(jobs)
 
+    def owned(self, owner: str) -> int:
+        """How many jobs of a session are being streamed now."""
+        with self._guard:
+            return len(self._owned.get(owner, ()))
+
     def running(self) -> int:
         """How many jobs are being streamed now, over all sessions."""
         with self._guard:

@@ -21,7 +21,7 @@ NOT_IN: dict[str, tuple[str, ...]] = {"expert": ("libero",)}  # LIBERO brings no
 # What the page shows is larger than what agents usually see, and has distances where they are cheap.
 SHOWN: dict[str, dict[str, Any]] = {
     "rooms": {"width": 256, "height": 256, "depth": True},
-    "habitat": {"width": 256, "height": 256},
+    "habitat": {"width": 256, "height": 256, "depth": True},
     "metaworld": {"width": 256, "height": 256},
     "libero": {"width": 256, "height": 256},
     "highway": {"width": 256, "height": 192},
@@ -46,6 +46,7 @@ def _names(module: str, name: str, first: str | None = None) -> Callable[[], tup
 
 CHOICES: dict[str, Choice] = {
     "rooms": Choice("category", "Find", _names("navigation.homes.furniture", "GOAL_CATEGORIES", ANY)),
+    "habitat": Choice("category", "Find", _names("navigation.homes.furniture", "GOAL_CATEGORIES", ANY)),
     "metaworld": Choice("task", "Task", _names("vla.worlds.metaworld_tasks", "INSTRUCTIONS")),
     "libero": Choice("suite", "Suite", _names("vla.worlds.libero", "TASKS")),
     "highway": Choice("scenario", "Scenario", _names("driving.worlds.highway", "SCENARIOS", "all")),

@@ -17,6 +17,8 @@ SCROLL_TO_WORLD = """() => {
   const status = document.querySelector("#worlds-status");
   if (status.getBoundingClientRect().bottom > window.innerHeight) status.scrollIntoView({behavior: "smooth"});
 }"""
+# The option and the agents of a newly chosen world come from the server; until then there is nothing sensible to run.
+HOLD_RUN = "() => ({__type__: 'update', interactive: false})"
 BUSY = "Too many runs are waiting. Try again in a moment."
 
 
@@ -60,11 +62,6 @@ def _choice(world: str | None) -> dict[str, Any]:
     return {**values, "visible": True, "label": CHOICES[world].label}
 
 
-def _after_world(world: str, agent: str) -> tuple[Any, Any]:
-    agents = agents_for(world)
-    return gr.update(**_choice(world)), gr.update(choices=agents, value=agent if agent in agents else agents[0])
-
-
 def _connect(
     context: DemoContext,
     inputs: list[gr.components.Component],
@@ -80,12 +77,19 @@ def _connect(
         owner = str(request.session_hash)
         yield from run_world(context, owner, lambda: read_request(world, option, seed, agent, pace))
 
+    def fit(world: str, agent: str, request: gr.Request) -> tuple[Any, Any, Any]:
+        agents = agents_for(world)
+        agent = agent if agent in agents else agents[0]
+        idle = not context.worlds.owned(str(request.session_hash))
+        return gr.update(**_choice(world)), gr.update(choices=agents, value=agent), gr.update(interactive=idle)
+
     def halt(request: gr.Request) -> tuple[Any, Any]:
         context.worlds.cancel(str(request.session_hash))
         return gr.skip(), gr.update(interactive=False)
 
     hidden: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    world.input(_after_world, [world, agent], [option, agent], **hidden)  # type: ignore[attr-defined]
+    world.input(None, None, run, js=HOLD_RUN)  # type: ignore[attr-defined]
+    world.input(fit, [world, agent], [option, agent, run], **hidden)  # type: ignore[attr-defined]
     begun = run.click(lambda: (status_html("waiting"), *_buttons(running=True)), None, [status, *buttons], **hidden)
     ran = begun.then(
         watch,

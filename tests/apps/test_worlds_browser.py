@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -38,6 +40,28 @@ RECORDER = """() => {
 }"""
 
 
+@dataclass(frozen=True)
+class BarnConfig:
+    """A world whose one setting has other values than the hall's, which take a second to be known."""
+
+    kind: str = "short"
+
+    @property
+    def world(self) -> str:
+        return "barn"
+
+    def options(self, index: int) -> dict[str, Any]:
+        return {}
+
+    def make(self) -> hall.HallWorld:
+        return hall.HallWorld("plain")
+
+
+def barn_kinds() -> tuple[str, ...]:
+    time.sleep(1.0)
+    return "short", "long"
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     port = free_port()
@@ -45,6 +69,9 @@ def address() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(WORLDS, "hall", WorldEntry(hall.__name__, "HallConfig", "a hall", "navigation", "build a hall"))
         patch.setitem(WORLDS, "cellar", WorldEntry("nowhere", "Nothing", "a cellar", "navigation", "dig a cellar"))
+        patch.setitem(WORLDS, "barn", WorldEntry(__name__, "BarnConfig", "a barn", "navigation", "build a barn"))
+        patch.setitem(PACKAGES, "barn", ())
+        patch.setitem(worlds_catalogue.CHOICES, "barn", Choice("kind", "Kind", barn_kinds))
         patch.setitem(PACKAGES, "hall", ())
         patch.setitem(PACKAGES, "cellar", ("no_such_package",))
         patch.setitem(worlds_catalogue.CHOICES, "hall", Choice("kind", "Kind", lambda: hall.KINDS))
@@ -133,6 +160,13 @@ def test_two_pages_show_two_worlds(browser: Browser, page: Any, address: str) ->
     step = int(other.evaluate(STEPS))
     other.wait_for_function(f"Number({STEPS}) > {step + 2}")
     other.close()
+
+
+def test_run_waits_for_the_options_of_a_newly_chosen_world(page: Any) -> None:
+    page.click("#worlds-world label:has-text('barn')")
+    page.click("#worlds-run")  # as soon as it can be pressed
+    page.wait_for_selector('#worlds-status [data-phase="done"], #worlds-status [data-phase="failed"]')
+    assert "expert in barn" in page.inner_text("#worlds-status"), "it was run with the option of the hall"
 
 
 def test_a_broken_world_says_why(page: Any) -> None:
