@@ -210,12 +210,11 @@ def test_stopping_ends_the_world_within_two_seconds(kind: str, pace: str, how: s
 
 
 def test_two_users_at_once_do_not_disturb_each_other_and_a_third_waits(client: Client, address: str) -> None:
-    others = [Client(address, verbose=False) for _ in range(2)]
-    jobs = [
-        user.submit(*ask("slow" if i < 2 else "plain", seed=20 * i + 5), api_name="/run_world")
-        for i, user in enumerate((client, *others))
-    ]
-    wait_until(lambda: len(HallWorld.opened) == 2, 30)
+    jobs = []
+    for count, user in enumerate((client, Client(address, verbose=False)), 1):
+        jobs.append(user.submit(*ask("slow", seed=count), api_name="/run_world"))
+        wait_until(lambda n=count: len(HallWorld.opened) == n, 30)
+    jobs.append(Client(address, verbose=False).submit(*ask("plain", seed=45), api_name="/run_world"))
     time.sleep(0.5)
     assert len(HallWorld.opened) == 2, "three worlds are open at once"
     assert HallWorld.opened[0].threads.isdisjoint(HallWorld.opened[1].threads)
