@@ -1,0 +1,1 @@
+"""Documents: find the evidence of a question on the pages, coarse to fine, and answer from it."""
