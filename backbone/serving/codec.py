@@ -148,11 +148,17 @@ def _check_sendable(value: Array | np.generic) -> None:
         raise WireError(f"an array of {value.dtype} cannot be sent; convert it to numbers of at most 64 bits")
 
 
+def _bytes(value: Array) -> memoryview | bytes:
+    """The array's bytes in C order; where they lie so already, not copied: msgpack takes its own copy."""
+    plain = type(value) is np.ndarray and value.flags.c_contiguous and value.size > 0
+    return value.data if plain else value.tobytes()
+
+
 def _pack_openpi(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         _check_sendable(value)
         shape = list(value.shape)
-        return {b"__ndarray__": True, b"data": value.tobytes(), b"dtype": value.dtype.str, b"shape": shape}
+        return {b"__ndarray__": True, b"data": _bytes(value), b"dtype": value.dtype.str, b"shape": shape}
     if isinstance(value, np.generic):
         _check_sendable(value)
         return {b"__npgeneric__": True, b"data": value.item(), b"dtype": value.dtype.str}
@@ -162,7 +168,7 @@ def _pack_openpi(value: Any) -> Any:
 def _pack_vla_eval(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         _check_sendable(value)
-        return {"__ndarray__": True, "data": value.tobytes(), "dtype": value.dtype.str, "shape": list(value.shape)}
+        return {"__ndarray__": True, "data": _bytes(value), "dtype": value.dtype.str, "shape": list(value.shape)}
     if isinstance(value, np.generic):
         _check_sendable(value)
         return value.item()

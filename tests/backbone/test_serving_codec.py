@@ -196,6 +196,17 @@ def test_openpis_own_form_byte_for_byte():
     assert ours == {b"__ndarray__": True, b"data": array.tobytes(), b"dtype": "<f4", b"shape": [2, 3]}
 
 
+@pytest.mark.parametrize("dialect", ["openpi", "vla-eval"])
+def test_an_arrays_place_in_memory_does_not_show_in_the_frame(dialect):
+    array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    wide = np.zeros((2, 3, 8), np.int16)
+    wide[:, :, ::2] = array
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    for same in (np.asfortranarray(array), wide[:, :, ::2], read_only, np.ma.masked_array(array)):
+        assert pack({"x": same}, dialect) == pack({"x": array}, dialect)
+
+
 def test_the_other_protocols_arrays_are_recognised():
     with pytest.raises(WireError, match="/vla-eval"):
         unpack(pack({"x": np.zeros(2)}, "vla-eval"), "openpi")
