@@ -14,6 +14,7 @@ from backbone.contracts import FloatArray
 
 ACTIONS = ("stop", "move_forward", "turn_left", "turn_right")
 LOOKS = ("look_up", "look_down")
+LOOK_AROUND = "look_around"  # the next observation holds the whole `PANORAMA`; no step of the episode
 PANORAMA = ("front", "left", "back", "right")  # the order of a look around, each a quarter turn to the left
 
 
