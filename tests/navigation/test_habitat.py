@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.environments.habitat import install as recipe
@@ -226,7 +226,14 @@ def test_old_exports_are_removed_and_young_ones_are_not(tmp_path, monkeypatch, s
 # the planner -----------------------------------------------------------------------------------------------------
 
 
-@given(st.floats(-2, 2), st.floats(-2, 2), st.floats(-3.1, 3.1), st.sampled_from([15.0, 30.0, 45.0]))
+@given(
+    x=st.floats(-2, 2),
+    z=st.floats(-2, 2),
+    heading=st.floats(-3.1, 3.1),
+    turn_deg=st.sampled_from([5.0, 10.0, 15.0, 30.0, 45.0]),
+)
+@example(x=2.0, z=2.0, heading=2.0, turn_deg=15.0)  # a search for the shortest way alone spreads and finds none
+@example(x=-1.5336, z=0.4286, heading=2.7013, turn_deg=15.0)
 def test_approach_ends_within_reach(x, z, heading, turn_deg):
     turn, goal = math.radians(turn_deg), np.array([x, z])
 
@@ -247,7 +254,7 @@ def test_approach_ends_within_reach(x, z, heading, turn_deg):
             facing += turn if name == "turn_left" else -turn
     assert distance(place) < 0.1
     walked = 0.25 * names.count("move_forward")
-    assert walked <= distance((0.0, 0.0)) + 0.6  # no detours
+    assert walked <= max(distance((0.0, 0.0)) + 0.6, 1.0)  # no detours; near by only a loop may lead there
 
 
 def test_approach_gives_up_where_nothing_leads():
