@@ -26,6 +26,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "GIF", "BMP")
 READABLE = "JPEG, PNG, WebP, TIFF, GIF or BMP"
 ORIENTATION = 0x0112  # EXIF tag
 _STRIP_PIXELS = 2_000_000
+_FIRST_OF = "first of"
 _pillow_limit = threading.Lock()
 
 
@@ -41,19 +42,41 @@ class ImageLimits:
             raise ConfigError(f"image limits must be positive, got {self}")
 
 
-def decode(source: Path | bytes, limits: ImageLimits) -> tuple[Image, tuple[str, ...]]:
-    """Decode a file or its bytes to ``(uint8 (H, W, 3) RGB, notes)``; see `backbone.images.read_image`."""
+def decode(source: Path | bytes, limits: ImageLimits, frame: int | None = None) -> tuple[Image, tuple[str, ...]]:
+    """Decode a file or its bytes to ``(uint8 (H, W, 3) RGB, notes)``; see `backbone.images.read_image`.
+
+    ``frame`` chooses a page of a TIFF or a frame of an animation; without it the first is taken, and a note says so.
+    """
     name = f"image of {len(source)} bytes" if isinstance(source, bytes) else str(source)
     _check_bytes(source, name, limits)
     try:
         with _open(source, name) as image:
+            if frame:
+                image.seek(frame)
             _check_pixels(image, name, limits)
-            return _to_rgb(image)
+            array, notes = _to_rgb(image)
+            return array, notes if frame is None else tuple(note for note in notes if not note.startswith(_FIRST_OF))
     except DataError:
         raise
     except MemoryError as error:
         raise DataError(f"{name}: not enough memory to decode it; shrink the picture") from error
     except Exception as error:  # decoders raise nearly anything on a hostile file; the cause is kept and shown
+        raise DataError(f"{name}: broken or truncated picture ({error}); save it again in an image editor") from error
+
+
+def count_pages(source: Path | bytes, limits: ImageLimits) -> int:
+    """The pages of a TIFF, 1 for any other picture; raises `DataError` as `decode` does, but reads no pixels."""
+    name = f"image of {len(source)} bytes" if isinstance(source, bytes) else str(source)
+    _check_bytes(source, name, limits)
+    try:
+        with _open(source, name) as image:
+            pages = int(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
+            if pages == 1:
+                _check_pixels(image, name, limits)
+            return pages
+    except DataError:
+        raise
+    except Exception as error:  # as in decode
         raise DataError(f"{name}: broken or truncated picture ({error}); save it again in an image editor") from error
 
 
@@ -107,7 +130,7 @@ def _to_rgb(image: Pillow) -> tuple[Image, tuple[str, ...]]:
     notes: list[str] = []
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
-        notes.append(f"first of {frames} frames")
+        notes.append(f"{_FIRST_OF} {frames} frames")
     deep = ";16" in "".join(str(tile) for tile in image.tile)  # type: ignore[attr-defined]
     orientation = image.getexif().get(ORIENTATION, 1)
     image.load()

@@ -1,0 +1,19 @@
+"""Reading documents: PDFs and pictures as pages with words whose boxes lie on the page as shown."""
+
+from docparse.documents.document import Document
+from docparse.documents.lines import Neighbours, neighbours
+from docparse.documents.opening import Limits, open_document
+from docparse.documents.page import Page, PasswordError, Word
+from docparse.documents.workshop import PageTimeoutError
+
+__all__ = [
+    "Document",
+    "Limits",
+    "Neighbours",
+    "Page",
+    "PageTimeoutError",
+    "PasswordError",
+    "Word",
+    "neighbours",
+    "open_document",
+]

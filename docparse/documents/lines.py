@@ -1,0 +1,271 @@
+"""Lines, blocks and reading order of words from their boxes alone, and each word's neighbours.
+
+Words are linked to the next word on their line: the nearest to the right that shares half of the lower one's height,
+if they choose each other. A page is cut at gutters between columns of prose first; within a column, lines are chains
+of links and a row of a table stays one line, so that a label and its value are neighbours whatever lies between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from docparse.documents.page import Word
+
+Boxes = NDArray[np.float64]  # (n, 4)
+Indices = NDArray[np.int64]
+
+SHARED = 0.5  # of the lower word's height: on one line
+GUTTER = 0.8  # of the median word height: the least width between columns
+PROSE_LINES = 5  # a column has at least so many lines
+PROSE_WORDS = 3.5  # of so many words on average: fewer are the cells of a table
+BLOCK_GAP = 0.85  # of the lines' median height: more white between two lines begins a block
+SIZE_CHANGE = 1.45  # so does a change of the words' height by this factor
+CHUNK = 512  # rows of the pairwise matrices held at a time
+MAX_DEPTH = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """For each of n words the index of its neighbour, or -1: arrays (n,) int64.
+
+    ``left`` and ``right`` are the words beside it on its line, however far; ``above`` and ``below`` the nearest ones
+    that share some of its width.
+    """
+
+    left: Indices
+    above: Indices
+    right: Indices
+    below: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """``order`` (n,) lists the words in reading order; ``line`` and ``block`` (n,) are those of ``order[i]``."""
+
+    order: Indices
+    line: Indices
+    block: Indices
+
+
+def neighbours(words: Sequence[Word]) -> Neighbours:
+    """The neighbours of each word; ``words`` as a page has them, in reading order."""
+    count = len(words)
+    boxes = np.array([word.box for word in words], np.float64).reshape(-1, 4)
+    lines = np.array([word.line for word in words], np.int64)
+    left, right = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    pairs = np.flatnonzero(lines[1:] == lines[:-1])
+    right[pairs], left[pairs + 1] = pairs + 1, pairs
+    above, below = _vertical(boxes)
+    return Neighbours(left, above, right, below)
+
+
+def arrange(boxes: Boxes, directions: Indices | None = None) -> Arrangement:
+    """Lines, blocks and reading order of word boxes (n, 4) in shown pixels.
+
+    ``directions`` (n,) is each word's reading direction, clockwise degrees from rightwards (0, 90, 180, 270); words of
+    other directions than the page's main one follow after it.
+    """
+    boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+    if directions is None:
+        directions = np.zeros(len(boxes), np.int64)
+    found, counts = np.unique(directions, return_counts=True)
+    order: list[int] = []
+    line: list[int] = []
+    block: list[int] = []
+    for direction in found[np.argsort(-counts, kind="stable")]:
+        members = np.flatnonzero(directions == direction)
+        upright = _upright(boxes[members], int(direction))
+        for lines_of_block in _blocks(upright):
+            number = block[-1] + 1 if block else 0
+            for chain in lines_of_block:
+                line += [line[-1] + 1 if line else 0] * len(chain)
+                block += [number] * len(chain)
+                order += members[chain].tolist()
+    return Arrangement(np.array(order, np.int64), np.array(line, np.int64), np.array(block, np.int64))
+
+
+def _upright(boxes: Boxes, direction: int) -> Boxes:
+    """The boxes turned so that their words read from left to right."""
+    x0, y0, x1, y1 = boxes.T
+    if direction == 90:
+        return np.stack([y0, -x1, y1, -x0], axis=1)
+    if direction == 180:
+        return np.stack([-x1, -y1, -x0, -y0], axis=1)
+    if direction == 270:
+        return np.stack([-y1, x0, -y0, x1], axis=1)
+    return boxes
+
+
+def _links(boxes: Boxes) -> Indices:
+    """The next word on the line of each (n,), or -1: nearest to the right with enough shared height, mutually."""
+    count = len(boxes)
+    x0, y0, x1, y1 = boxes.T
+    centre, height = (x0 + x1) / 2, y1 - y0
+    forward = np.full(count, -1, np.int64)
+    nearest = np.full(count, np.inf)
+    backward = np.full(count, -1, np.int64)
+    for start in range(0, count, CHUNK):
+        rows = slice(start, min(start + CHUNK, count))
+        shared = np.minimum(y1[rows, None], y1) - np.maximum(y0[rows, None], y0)
+        enough = shared >= SHARED * np.minimum(height[rows, None], height)
+        gap = np.where(enough & (centre > centre[rows, None]), x0 - x1[rows, None], np.inf)  # (rows, n)
+        best = gap.argmin(1)
+        held = np.isfinite(gap[np.arange(len(best)), best])
+        forward[rows] = np.where(held, best, -1)
+        closest = gap.argmin(0)
+        distance = gap[closest, np.arange(count)]
+        better = distance < nearest
+        backward[better] = closest[better] + start
+        nearest[better] = distance[better]
+    mutual = (forward >= 0) & (backward[forward] == np.arange(count))
+    return np.where(mutual, forward, -1)
+
+
+def _blocks(boxes: Boxes) -> list[list[Indices]]:
+    """Blocks of lines of word indices, in reading order."""
+    if not len(boxes):
+        return []
+    links = _links(boxes)
+    return [block for region in _regions(boxes, links) for block in _blocks_of(boxes, links, region)]
+
+
+def _regions(boxes: Boxes, links: Indices) -> list[Indices]:
+    """The words of each column, or of what spans columns, in reading order."""
+    least = GUTTER * float(np.median(boxes[:, 3] - boxes[:, 1]))
+    result: list[Indices] = []
+
+    def cut(members: Indices, depth: int) -> None:
+        parts = _gutter(boxes, links, members, least) if depth < MAX_DEPTH else None
+        if parts is None:
+            result.append(members)
+            return
+        for part in parts:
+            if len(part):
+                cut(part, depth + 1)
+
+    cut(np.arange(len(boxes)), 0)
+    return result
+
+
+def _gutter(boxes: Boxes, links: Indices, members: Indices, least: float) -> list[Indices] | None:
+    """The members above, left, right and below of the best gutter between two columns of prose, or None."""
+    inside = np.zeros(len(boxes), bool)
+    inside[members] = True
+    linked = members[links[members] >= 0]
+    linked = linked[inside[links[linked]]]
+    starts = boxes[links[linked], 0]
+    wide = starts - boxes[linked, 2] >= least
+    if wide.sum() < PROSE_LINES:
+        return None
+    places, counts = np.unique(np.round((starts[wide] - least / 2) / 4) * 4, return_counts=True)
+    best: tuple[float, list[Indices]] | None = None
+    for place in places[np.argsort(-counts, kind="stable")][:16]:
+        for top, bottom in _free_runs(boxes[members], float(place), least):
+            parts = _parted(boxes, members, float(place), top, bottom)
+            score = min(_prose(boxes, links, parts[1]), _prose(boxes, links, parts[2]))
+            if score > 0 and (best is None or score > best[0]):
+                best = score, parts
+    return best[1] if best else None
+
+
+def _free_runs(boxes: Boxes, place: float, least: float) -> list[tuple[float, float]]:
+    """The stretches (top, bottom) in which no word comes near the vertical line at ``place``."""
+    near = (boxes[:, 0] < place + least / 2 - 1e-9) & (boxes[:, 2] > place - least / 2 + 1e-9)
+    top, bottom = float(boxes[:, 1].min()), float(boxes[:, 3].max())
+    runs: list[tuple[float, float]] = []
+    for y0, y1 in sorted(map(tuple, boxes[near][:, [1, 3]].tolist())):
+        if y0 > top:
+            runs.append((top, y0))
+        top = max(top, y1)
+    if bottom > top:
+        runs.append((top, bottom))
+    return runs
+
+
+def _parted(boxes: Boxes, members: Indices, place: float, top: float, bottom: float) -> list[Indices]:
+    x, y = (boxes[members, 0] + boxes[members, 2]) / 2, (boxes[members, 1] + boxes[members, 3]) / 2
+    within = (y >= top) & (y <= bottom)
+    left = x < place
+    return [members[y < top], members[within & left], members[within & ~left], members[y > bottom]]
+
+
+def _prose(boxes: Boxes, links: Indices, members: Indices) -> float:
+    """How many words the members have if their lines are long enough and fill their width, else 0."""
+    if len(members) < PROSE_LINES * PROSE_WORDS:
+        return 0.0
+    inside = np.zeros(len(boxes), bool)
+    inside[members] = True
+    follows = links[members]
+    lines = len(members) - int(inside[follows[follows >= 0]].sum())
+    if lines < PROSE_LINES or len(members) / lines < PROSE_WORDS:
+        return 0.0
+    return float(len(members))
+
+
+def _chains(links: Indices, members: Indices) -> list[Indices]:
+    """The members as lines: chains along the links that stay inside."""
+    inside = np.zeros(len(links), bool)
+    inside[members] = True
+    follow = np.where(inside & (links >= 0), links, -1)
+    follow = np.where((follow >= 0) & inside[follow], follow, -1)
+    begins = inside.copy()
+    begins[follow[follow >= 0]] = False
+    after = follow.tolist()
+    chains: list[Indices] = []
+    for first in np.flatnonzero(begins).tolist():
+        chain = [first]
+        while after[chain[-1]] >= 0:
+            chain.append(after[chain[-1]])
+        chains.append(np.array(chain, np.int64))
+    return chains
+
+
+def _blocks_of(boxes: Boxes, links: Indices, region: Indices) -> list[list[Indices]]:
+    chains = _chains(links, region)
+    spans = np.array(
+        [[*boxes[c, :2].min(0), *boxes[c, 2:].max(0), np.median(boxes[c, 3] - boxes[c, 1])] for c in chains]
+    )  # (lines, 5): box and the words' height
+    middle = np.array([float(np.mean(boxes[c][:, [1, 3]])) for c in chains])
+    height = float(np.median(spans[:, 4]))
+    order = np.lexsort((spans[:, 0], np.round(middle / max(height / 2, 1e-6))))
+    blocks: list[list[Indices]] = []
+    bottom = 0.0
+    for position, index in enumerate(order.tolist()):
+        before = order[position - 1]
+        grown = spans[index, 4] / max(spans[before, 4], 1e-6)
+        apart = spans[index, 1] - bottom > BLOCK_GAP * height or not 1 / SIZE_CHANGE < grown < SIZE_CHANGE
+        if position == 0 or apart:
+            blocks.append([])
+            bottom = spans[index, 3]
+        blocks[-1].append(chains[index])
+        bottom = max(bottom, spans[index, 3])
+    return blocks
+
+
+def _vertical(boxes: Boxes) -> tuple[Indices, Indices]:
+    """The nearest word above and below of each (n,) that shares some of its width, or -1."""
+    count = len(boxes)
+    x0, y0, x1, y1 = boxes.T if count else np.zeros((4, 0))
+    middle = (y0 + y1) / 2
+    found = np.full((2, count), -1, np.int64)
+    for start in range(0, count, CHUNK):
+        rows = slice(start, min(start + CHUNK, count))
+        shared = np.minimum(x1[rows, None], x1) - np.maximum(x0[rows, None], x0)  # (rows, n)
+        lower = y0[rows, None] - y1  # white between a word above and this one
+        upper = y0 - y1[rows, None]
+        size = np.minimum(y1[rows, None] - y0[rows, None], y1 - y0)
+        for which, gap, beyond in (
+            (0, lower, middle < middle[rows, None]),
+            (1, upper, middle > middle[rows, None]),
+        ):
+            able = (shared > 0) & beyond & (gap > -0.4 * size)  # tight boxes of two lines may touch
+            # of several words at one distance the one that shares most stands for them
+            cost = np.where(able, np.maximum(gap, 0) + 0.5 * size * (1 - shared / (x1 - x0)[rows, None]), np.inf)
+            best = cost.argmin(1)
+            held = np.isfinite(cost[np.arange(len(best)), best])
+            found[which, rows] = np.where(held, best, -1)
+    return found[0], found[1]

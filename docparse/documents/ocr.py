@@ -1,0 +1,146 @@
+"""Words of a picture by RapidOCR, whose models come with its package. Runs in the reading process only."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from backbone.contracts import Image
+from docparse.documents.characters import RawWords, on_page
+from docparse.documents.geometry import Corners
+
+LEAST_SIDE = 8  # pixels: nothing smaller is read
+CONTRAST = 30  # grey levels between ink and paper from which boxes are fitted to the ink
+RULE = 0.9  # of a line's width: a row of ink so long is a rule, not text
+Gray = NDArray[np.uint8]
+
+_engine: Any = None
+
+
+def load() -> None:
+    """Load the engine (about a second). Raises `ImportError` where RapidOCR is not installed."""
+    global _engine
+    if _engine is None:
+        from rapidocr import RapidOCR
+
+        threads = int(os.environ.get("OMP_NUM_THREADS") or 0) or len(os.sched_getaffinity(0))
+        _engine = RapidOCR(
+            params={
+                "Global.log_level": "error",
+                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            }
+        )
+
+
+def loaded() -> bool:
+    """Whether the engine is loaded."""
+    return _engine is not None
+
+
+def has_ink(image: Image) -> bool:
+    """Whether the picture is anything else than one colour."""
+    small = cv2.resize(image, (min(256, image.shape[1]), min(256, image.shape[0])), interpolation=cv2.INTER_AREA)
+    return bool(np.ptp(small.reshape(-1, 3).astype(np.int16), axis=0).max() > 12)
+
+
+def read_words(image: Image) -> RawWords:
+    """The words of a picture uint8 (H, W, 3) RGB with their boxes in its pixels; no order is promised."""
+    height, width = image.shape[:2]
+    if min(height, width) < LEAST_SIDE or not has_ink(image):
+        return RawWords.none()
+    load()
+    result = _engine(np.ascontiguousarray(image[:, :, ::-1]), return_word_box=True)
+    gray = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
+    texts: list[str] = []
+    boxes: list[Corners] = []
+    directions: list[int] = []
+    scores: list[float] = []
+    for line, quad in zip(result.word_results or (), result.boxes if result.boxes is not None else (), strict=False):
+        words = [(str(text).strip(), float(score), _upright(box)) for text, score, box in line]
+        words = [word for word in words if word[0] and word[2] is not None]
+        corners = np.asarray(quad, np.float64)
+        tall = bool(np.ptp(corners[:, 1]) >= 1.5 * np.ptp(corners[:, 0])) and sum(len(w[0]) for w in words) > 2
+        placed = [box for _, _, box in words if box is not None]
+        if not tall and _is_level(corners):
+            placed = _to_ink(gray, placed)
+        texts += [text for text, _, _ in words]
+        boxes += placed
+        directions += [90 if tall else 0] * len(words)
+        scores += [min(max(score, 0.0), 1.0) for _, score, _ in words]
+    if not texts:
+        return RawWords.none()
+    found = RawWords(texts, np.array(boxes, np.float64), np.array(directions, np.int64), np.array(scores))
+    return on_page(found, width, height)
+
+
+def _upright(box: Any) -> Corners | None:
+    points = np.asarray(box, np.float64).reshape(-1, 2)
+    (x0, y0), (x1, y1) = points.min(0).tolist(), points.max(0).tolist()
+    return (x0, y0, x1, y1) if x1 - x0 >= 0.5 and y1 - y0 >= 0.5 else None
+
+
+def _is_level(corners: NDArray[np.float64]) -> bool:
+    """Whether the upper side of a line's box (4, 2) rises by less than a tenth of a line's height over its length."""
+    rise, height = abs(corners[1, 1] - corners[0, 1]), abs(corners[3, 1] - corners[0, 1])
+    return bool(rise <= 0.1 * height + 1)
+
+
+def _to_ink(gray: Gray, boxes: list[Corners]) -> list[Corners]:
+    """The boxes of a level line's words, from left to right, parted at the white between words and cut to the ink."""
+    if not boxes or any(a[0] > b[0] for a, b in pairwise(boxes)):
+        return boxes
+    limits = np.array(boxes)
+    left, top = np.maximum(np.floor(limits[:, :2].min(0)), 0).astype(int).tolist()
+    right, bottom = np.ceil(limits[:, 2:].max(0)).astype(int).tolist()
+    ink = _ink(gray[top:bottom, left:right])
+    if ink is None:
+        return boxes
+    filled = np.asarray(ink.any(0), bool)
+    cuts = [0]
+    for before, after in pairwise(boxes):
+        cuts.append(_cut(filled, before, after, left, bottom - top))
+    cuts.append(ink.shape[1])
+    result: list[Corners] = []
+    for box, start, end in zip(boxes, cuts, cuts[1:], strict=False):
+        part = ink[:, start:end]
+        columns, rows = np.flatnonzero(part.any(0)), np.flatnonzero(part.any(1))
+        if not len(columns) or len(columns) < 0.3 * (box[2] - box[0]) or len(rows) < 2:
+            result.append(box)  # not to be believed: a frame, a photograph, a word of dots
+            continue
+        x, y = left + start, top
+        result.append((float(x + columns[0]), float(y + rows[0]), float(x + columns[-1] + 1), float(y + rows[-1] + 1)))
+    return result
+
+
+def _ink(line: Gray) -> NDArray[np.bool_] | None:
+    """Which pixels (h, w) of a line are ink, or None where ink and paper cannot be told apart."""
+    if line.size == 0:
+        return None
+    threshold, _ = cv2.threshold(line, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
+    dark = line <= threshold
+    if not dark.any() or dark.all() or float(line[~dark].mean()) - float(line[dark].mean()) < CONTRAST:
+        return None
+    ink = dark if dark.mean() <= 0.5 else ~dark
+    ink[ink.mean(1) > RULE] = False
+    return np.asarray(ink, bool)
+
+
+def _cut(filled: NDArray[np.bool_], before: Corners, after: Corners, left: int, height: int) -> int:
+    """The column between two words: the middle of the white near to where the engine parts them."""
+    guess = (before[2] + after[0]) / 2 - left
+    low = max(0, round(max(guess - height, (before[0] + before[2]) / 2 - left)))
+    high = min(len(filled), round(min(guess + height, (after[0] + after[2]) / 2 - left)))
+    best, cut = 0.0, round(guess)
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], filled[low:high], [True]]).astype(np.int8)))
+    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=False):
+        middle = low + (start + end) / 2
+        worth = (end - start) - 0.3 * abs(middle - guess)
+        if worth > best:
+            best, cut = worth, round(middle)
+    return min(max(cut, 0), len(filled))
