@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from backbone.errors import ConfigError
+
+
+def fast_precision() -> Literal["fp32", "bf16"]:
+    """``bf16`` where the processor computes in it, else ``fp32``: emulated bf16 is a hundred times slower."""
+    if torch.cuda.is_available():
+        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+    return "bf16" if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported() else "fp32"
+
 
 LossFunction = Callable[[nn.Module, Any], tuple[Tensor, dict[str, float | Tensor]]]
 

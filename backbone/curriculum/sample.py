@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from backbone.contracts import Image, check_image
 from backbone.curriculum.scenes import Thing
@@ -24,14 +26,23 @@ class Sample:
     Each conversation begins with a user turn whose first part is the sample's own picture, so that one encoding of it
     serves all of them. Assistant text parts may carry ``focus``: the region of the picture that determines them.
     ``things`` are what the picture holds (for dense supervision of the vision tower); None where that is unknown.
+    ``maps`` are labels of its visual tokens by name, int64 (rows, columns), -100 where there is nothing to learn.
     """
 
     image: Image
     conversations: tuple[tuple[Message, ...], ...]
     things: tuple[Thing, ...] | None = None
+    maps: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_image(self.image, "training sample")
+        for name, labels in self.maps.items():
+            height, width = self.image.shape[:2]
+            if labels.ndim != 2 or height % labels.shape[0] or height * labels.shape[1] != width * labels.shape[0]:
+                raise DataError(
+                    f"label map {name!r} of shape {labels.shape} is no grid of square cells over a picture of "
+                    f"{height} x {width}; give one label for each visual token"
+                )
         if not self.conversations:
             raise DataError("a training sample needs at least one conversation")
         for messages in self.conversations:

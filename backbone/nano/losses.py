@@ -26,6 +26,7 @@ _SYMBOL = {name: i + 1 for i, name in enumerate(SYMBOLS)}
 SHARED_PICTURE = "shared_picture"  # name of the training attention among transformers' own
 BINS = 50  # of a coordinate in the dense head
 SYMBOL_WEIGHT = 1.5  # of the symbol among what the dense head tells: 32 kinds, and learned last
+MAPS = {"kind": 64, "depth": 16}  # label maps of frames of the worlds, and how many classes each has at most
 READABLE = 24  # symbols on things narrower than this many pixels are not asked of the tower
 
 
@@ -41,6 +42,7 @@ class DenseHead(nn.Module):
         super().__init__()
         self.sizes = (len(COLOURS) + 1, len(SHAPES) + 1, 4 * BINS, len(SYMBOLS) + 1)
         self.linear = nn.Linear(width, sum(self.sizes))
+        self.maps = nn.ModuleDict({name: nn.Linear(width, classes) for name, classes in MAPS.items()})
 
     def forward(self, features: Tensor) -> tuple[Tensor, ...]:
         """``features`` (N, width) -> colour, shape, box (4 * BINS) and symbol logits, each (N, .)."""
@@ -74,9 +76,17 @@ class NanoTraining(nn.Module):
         parts: dict[str, Tensor] = {}
         if self.guidance.answer > 0:
             parts.update(self._answer(batch, features, vision.deepstack_features))
-        if self.guidance.dense > 0 and (dense := self._dense(features, batch)) is not None:
-            parts["dense"] = dense
-        weights = {"answer": self.guidance.answer, "attention": self.guidance.attention, "dense": self.guidance.dense}
+        if self.guidance.dense > 0:
+            pieces = self._shared_pictures(features, batch)
+            losses = {"dense": self._dense(pieces, batch), "maps": self._maps(pieces, batch)}
+            parts.update({name: value for name, value in losses.items() if value is not None})
+        dense = self.guidance.dense
+        weights = {
+            "answer": self.guidance.answer,
+            "attention": self.guidance.attention,
+            "dense": dense,
+            "maps": dense,
+        }
         total = torch.stack([weights[k] * v for k, v in parts.items()]).sum()
         return total, {k: v.detach() for k, v in parts.items()}
 
@@ -104,12 +114,28 @@ class NanoTraining(nn.Module):
             parts["attention"] = torch.stack([_looked_away(a, batch) for a in seen]).mean()
         return parts
 
-    def _dense(self, features: Tensor, batch: Batch) -> Tensor | None:
-        sizes = (batch.grids.prod(-1) // self.config.merge**2).tolist()
-        pieces = torch.split(features, sizes)
+    def _shared_pictures(self, features: Tensor, batch: Batch) -> list[Tensor]:
+        """The features (tokens, width) of the picture each row shares."""
+        pieces = torch.split(features, (batch.grids.prod(-1) // self.config.merge**2).tolist())
+        return [pieces[int(i)] for i in batch.first_pictures]
+
+    def _maps(self, pieces: Sequence[Tensor], batch: Batch) -> Tensor | None:
+        """Cross entropy of the label maps, over all samples of the batch that have one."""
+        losses: list[Tensor] = []
+        for name in MAPS:
+            known = [(p, s.maps[name]) for p, s in zip(pieces, batch.samples, strict=True) if name in s.maps]
+            if not known:
+                continue
+            labels = torch.from_numpy(np.concatenate([m.ravel() for _, m in known]))
+            logits = self.dense.maps[name](torch.cat([p for p, _ in known]).float()).float()
+            if bool((labels != IGNORE).any()):
+                losses.append(functional.cross_entropy(logits, labels, ignore_index=IGNORE))
+        return torch.stack(losses).sum() if losses else None
+
+    def _dense(self, pieces: Sequence[Tensor], batch: Batch) -> Tensor | None:
         known = [
-            (pieces[int(batch.first_pictures[b])], dense_targets(s, self.config))
-            for b, s in enumerate(batch.samples)
+            (p, dense_targets(s, self.config))
+            for p, s in zip(pieces, batch.samples, strict=True)
             if s.things is not None
         ]
         if not known:
@@ -198,16 +224,16 @@ def shared_picture_attention(
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     b, lanes, lane = attention_mask.shape[:3]
     prefix, h, d = query.shape[2] - lanes * lane, query.shape[1], query.shape[3]
-    query = query * scaling
-    picture = functional.scaled_dot_product_attention(
-        query[:, :, :prefix], key[:, :, :prefix], value[:, :, :prefix], is_causal=True, scale=1.0
-    )
-    q, k, v = (x[:, :, prefix:].reshape(b, h, lanes, lane, d) for x in (query, key, value))
-    to_picture = (query[:, :, prefix:] @ key[:, :, :prefix].transpose(2, 3)).view(b, h, lanes, lane, prefix)
+    rest = query.shape[2] - prefix  # split, never sliced: the gradient of a slice is a whole tensor of zeros
+    (q0, q1), (k0, k1), (v0, v1) = (torch.split(x, [prefix, rest], 2) for x in (query * scaling, key, value))
+    picture = functional.scaled_dot_product_attention(q0, k0, v0, is_causal=True, scale=1.0)
+    q, k, v = (x.reshape(b, h, lanes, lane, d) for x in (q1, k1, v1))
+    to_picture = (q1 @ k0.transpose(2, 3)).view(b, h, lanes, lane, prefix)
     scores = torch.cat([to_picture, q @ k.transpose(3, 4)], -1) + attention_mask[:, None]
     weights = torch.softmax(scores, -1)
-    seen = weights[..., :prefix].reshape(b, h, lanes * lane, prefix) @ value[:, :, :prefix]
-    out = seen + (weights[..., prefix:] @ v).view(b, h, lanes * lane, d)
+    on_picture, on_lane = torch.split(weights, [prefix, lane], -1)
+    seen = on_picture.reshape(b, h, lanes * lane, prefix) @ v0
+    out = seen + (on_lane @ v).view(b, h, lanes * lane, d)
     return torch.cat([picture, out], 2).transpose(1, 2).contiguous(), weights
 
 

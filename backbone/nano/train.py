@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from backbone.nano.measure import measure
 from backbone.nano.recipe import RECIPE
 from backbone.tokenizer import build_tokenizer
 from backbone.training import TrainingConfig, TrainingResult, train
+from backbone.training_config import fast_precision
 
 TRAIN_SEEDS = 1 << 32  # training draws from seeds above this, measurements from seeds below
 
@@ -42,6 +44,7 @@ class NanoTrainingConfig:
     measure_items: int = 96
     checkpoint_minutes: float = 3.0
     threads: int | None = None
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the processor computes in it
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -88,7 +91,7 @@ def run_stage(training: NanoTraining, config: NanoTrainingConfig, stage: StageCo
         steps=max(1, round(stage.steps * config.scale)),
         learning_rate=stage.learning_rate,
         warmup_fraction=0.01,
-        precision="fp32",  # processors without bf16 arithmetic emulate it a hundred times slower
+        precision=fast_precision() if config.precision == "auto" else config.precision,
         seed=config.seed,
         checkpoint_minutes=config.checkpoint_minutes,
         threads=config.threads,
