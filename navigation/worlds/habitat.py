@@ -8,7 +8,7 @@ distances and pictures are habitat-sim's. Metres, y up, -z forward.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,16 @@ from navigation.worlds.habitat_export import WALK_HEIGHT
 from navigation.worlds.habitat_map import draw_scene
 from navigation.worlds.habitat_tasks import FileSource, HomeSource, Source, Task
 from navigation.worlds.habitat_views import describe, numbers_of
-from navigation.worlds.navigation_world import ACTIONS, LOOKS, PANORAMA, gps_compass, heading_of, instruction_for
+from navigation.worlds.navigation_world import (
+    ACTIONS,
+    LOOK_AROUND,
+    LOOKS,
+    PANORAMA,
+    gps_compass,
+    heading_of,
+    instruction_for,
+    with_panorama,
+)
 from navigation.worlds.rooms import RoomsConfig
 from navigation.worlds.rooms_map import HomeMap
 
@@ -57,6 +66,7 @@ class HabitatConfig:
     depth: bool = False
     pose_in_state: bool = False  # Habitat's GPS and compass (3,): metres ahead and right of the start, radians left
     look: bool = False  # adds look_up and look_down
+    panorama: bool = False  # adds look_around, and cameras left, back, right that see only after it
     distance_to: Literal["view_points", "object"] = "view_points"
     success_distance: float | None = None
     min_rooms: int = 3
@@ -122,7 +132,7 @@ class HabitatConfig:
         raised = 0.0 if self.episodes else WALK_HEIGHT  # the body stands that much above the floor of our homes
         by_view_point = self.distance_to == "view_points"
         return {
-            "actions": [*ACTIONS, *(LOOKS if self.look else ())],
+            "actions": [*ACTIONS, *(LOOKS if self.look else ()), *((LOOK_AROUND,) if self.panorama else ())],
             "camera_height_m": self.camera_height - raised,
             "success_radius_m": self.success_radius if by_view_point else metrics.VIEWPOINT_RADIUS_M,
             "agent_radius_m": self.agent_radius,
@@ -194,6 +204,9 @@ class HabitatWorld(BridgedWorld):
     def observe(self, reply: Mapping[str, Any]) -> Observation:
         """The observation in the worker's reply, with Habitat's GPS and compass if they are asked for."""
         seen = super().observe(reply)
+        if self.config.panorama:
+            around = seen.images if len(seen.images) > 1 else None
+            seen = replace(seen, images=with_panorama(seen.images["front"], around))
         if not self.config.pose_in_state:
             return seen
         start, info = self.task, reply["info"]

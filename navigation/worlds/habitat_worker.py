@@ -99,6 +99,8 @@ class HabitatEpisodes:
         """Apply one action by its index; ``stop`` ends the episode, and the picture stays."""
         name = self._settings["actions"][int(np.asarray(action)[0])]
         episode = self._episode
+        if name == "look_around":
+            return self._look_around()
         if name == "stop":
             episode.stop()
             frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
@@ -107,6 +109,14 @@ class HabitatEpisodes:
         frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
         episode.moved(name, collided)
         return self._reply(frames, collided)
+
+    def _look_around(self) -> dict[str, Any]:
+        """A step that moves nothing; the reply has the four pictures of a panorama."""
+        self._episode.steps += 1
+        around = self.panorama()["images"]
+        reply = self._reply(self._sim.get_sensor_observations(agent_ids=ep.WALKER), False)
+        reply["images"].update(left=around[1], back=around[2], right=around[3])
+        return reply
 
     def _reply(self, frames: dict[str, Any], collided: bool) -> dict[str, Any]:
         episode = self._episode

@@ -7,20 +7,27 @@ Positions are metres, y up; a heading is radians about y, 0 looking along -z, gr
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from backbone.contracts import FloatArray
+from backbone.contracts import FloatArray, Image
 
 ACTIONS = ("stop", "move_forward", "turn_left", "turn_right")
 LOOKS = ("look_up", "look_down")
-LOOK_AROUND = "look_around"  # the next observation holds the whole `PANORAMA`; no step of the episode
+LOOK_AROUND = "look_around"  # the next observation holds the whole `PANORAMA`; the body does not move
 PANORAMA = ("front", "left", "back", "right")  # the order of a look around, each a quarter turn to the left
 
 
 def instruction_for(category: str) -> str:
     """What an agent is told: ``tv_monitor`` -> ``find the tv monitor``."""
     return f"find the {category.replace('_', ' ')}"
+
+
+def with_panorama(front: Image, around: Mapping[str, Image] | None) -> dict[str, Image]:
+    """The cameras of a world that can look around: ``front``, and the others, which are black unless it just did."""
+    dark = np.zeros_like(front)
+    return {name: front if name == PANORAMA[0] else (around[name] if around else dark) for name in PANORAMA}
 
 
 def rotation_xyzw(heading: float) -> tuple[float, float, float, float]:

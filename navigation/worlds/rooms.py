@@ -19,7 +19,16 @@ from backbone.errors import ConfigError, WorldError
 from backbone.worlds.world import Info, Step, World, check_action
 from navigation.homes.furniture import GOAL_CATEGORIES
 from navigation.homes.generate import HomeRules, Split
-from navigation.worlds.navigation_world import ACTIONS, LOOKS, PANORAMA, gps_compass, instruction_for, rotation_xyzw
+from navigation.worlds.navigation_world import (
+    ACTIONS,
+    LOOK_AROUND,
+    LOOKS,
+    PANORAMA,
+    gps_compass,
+    instruction_for,
+    rotation_xyzw,
+    with_panorama,
+)
 from navigation.worlds.rooms_episode import Episode, choose_start
 from navigation.worlds.rooms_expert import Expert
 from navigation.worlds.rooms_map import HomeMap
@@ -48,6 +57,7 @@ class RoomsConfig:
     depth: bool = False
     pose_in_state: bool = False  # Habitat's GPS and compass (3,): metres ahead and right of the start, radians left
     look: bool = False  # adds look_up and look_down
+    panorama: bool = False  # adds look_around, and cameras left, back, right that see only after it
     distance_to: Literal["view_points", "object"] = "view_points"
     success_distance: float | None = None
     forward_noise_m: float = 0.0  # standard deviations of what a step or turn does; the seed fixes the noise
@@ -105,7 +115,7 @@ class RoomsWorld(World):
     def __init__(self, config: RoomsConfig) -> None:
         """Nothing is generated before the first reset."""
         self.config = config
-        choices = ACTIONS + (LOOKS if config.look else ())
+        choices = ACTIONS + (LOOKS if config.look else ()) + ((LOOK_AROUND,) if config.panorama else ())
         self.action_spec = ActionSpec.discrete(choices, 1.0)
         self.max_steps = config.max_steps
         self._view = View(config.width, config.height, config.hfov_deg, config.camera_height)
@@ -159,14 +169,16 @@ class RoomsWorld(World):
         if self._over:
             raise WorldError("rooms: the episode is over; reset the world to begin the next one")
         name = self.action_spec.choices[int(check_action(action, self.action_spec, "rooms")[0])]
-        episode.steps += 1
-        collided = False
+        collided, around = False, None
         config = self.config
+        episode.steps += 1
         if name == "stop":
             episode.stopped = True
         elif name == "move_forward":
             metres = max(config.forward_m + config.forward_noise_m * self._noise.standard_normal(), 0.0)
             collided = episode.forward(metres)
+        elif name == LOOK_AROUND:
+            around = self.panorama()
         elif name in LOOKS:
             up = math.radians(config.turn_deg) * (1 if name == "look_up" else -1)
             episode.tilt = min(max(episode.tilt + up, -_MOST_TILT), _MOST_TILT)
@@ -176,16 +188,17 @@ class RoomsWorld(World):
             episode.turn(math.radians(angle) * (1 if name == "turn_left" else -1))
         truncated = not episode.stopped and episode.steps >= self.max_steps
         self._over = episode.stopped or truncated
-        return self._observe(), float(episode.success), episode.stopped, truncated, self._info(collided)
+        return self._observe(around), float(episode.success), episode.stopped, truncated, self._info(collided)
 
-    def _observe(self) -> Observation:
+    def _observe(self, around: Mapping[str, Image] | None = None) -> Observation:
         e, config = self._running(), self.config
         frame = self._view.render(e.place, e.heading, e.tilt, depth=config.depth)
         state = None
         if config.pose_in_state:
             state = gps_compass(e.start.place, e.start.heading, (float(e.place[0]), float(e.place[1])), e.heading)
         depths = {} if frame.depth is None else {"front": frame.depth}
-        return Observation({"front": frame.rgb}, instruction_for(e.start.category), state, float(e.steps), depths)
+        images = with_panorama(frame.rgb, around) if config.panorama else {"front": frame.rgb}
+        return Observation(images, instruction_for(e.start.category), state, float(e.steps), depths)
 
     def _info(self, collided: bool) -> Info:
         e = self._running()
@@ -193,6 +206,7 @@ class RoomsWorld(World):
             "success": e.success,
             "collided": collided,
             "distance_to_goal": e.distance,
+            "position": [float(e.place[0]), 0.0, float(e.place[1])],
             "category": e.start.category,
             "home": e.scene.home.seed,
         }
