@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from backbone.serving.codec import pack, unpack
 
 SPEC = ActionSpec.make_example()  # forward 0 to 1, turn -1 to 1
 LAYOUT = ObservationLayout({"front": Camera(8, 12)}, state=2, aliases={"observation/image": "images/front"})
+SHORT = 1000  # characters of an error
 QUICK = ServerConfig(port=0, deadline_s=5.0, grace_s=2.0)
 Act = Callable[["Memory", Observation], Any]
 
@@ -205,3 +208,32 @@ class Hanging:
             self.release.wait(60)
             return chunk((0.9, 0.9))
         return chunk((0.1, 0.1))
+
+
+def alone(numbers, instruction="go", seed=0):
+    """What the policy says in process to these observations."""
+    session = FunctionAgent(remembering).session(instruction, seed)
+    seen = [observation(n) for n in numbers]
+    return [
+        session.act(Observation({"front": s["images/front"]}, instruction, s["state"])).actions.values for s in seen
+    ]
+
+
+def check_others(server):
+    with raw(server) as link:
+        assert link.ask(observation())["actions"].shape[1] == 2
+    assert get(server, "/healthz")[0] == 200
+
+
+def handshake(port: int) -> socket.socket:
+    link = socket.create_connection(("127.0.0.1", port))
+    link.sendall(
+        b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    return link
+
+
+def websocket_message(data: bytes) -> bytes:
+    """A whole message of less than 64 kB, masked with zeros."""
+    return b"\x82\xfe" + struct.pack(">H", len(data)) + b"\0\0\0\0" + data

@@ -1,40 +1,20 @@
-"""The bridge: messages survive the way; every fault of a worker is a `WorldError` here, and nothing is left behind."""
+"""A world in another interpreter; every fault of its worker is a `WorldError` here, and the next episode is sound."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import pickle
-import signal
-import socket
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
+from bridge_helpers import ACTION, ROOT, WORKER, drill, gone, same
 
 from backbone.errors import WorldError
-from backbone.worlds import framing
 from backbone.worlds.bridge import BridgedWorld
 from backbone.worlds.environments import Environment, environment_path, environment_python, write_environment
-from backbone.worlds.framing import DTYPES, Channel, ClosedError, DeadlineError, FrameError
-
-WORKER = Path(__file__).with_name("drill_worker.py")
-ACTION = np.array([0.25, -0.5], np.float32)
-ROOT = Path(__file__).parents[2]
-
-
-def drill(**arguments: Any) -> BridgedWorld:
-    return BridgedWorld(WORKER, Path(sys.executable), arguments, start_timeout_s=30, step_timeout_s=10)
 
 
 @pytest.fixture(scope="module")
@@ -42,141 +22,6 @@ def shared() -> Iterator[BridgedWorld]:
     world = drill()
     yield world
     world.close()
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pid: int, within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not alive(pid)
-
-
-# messages --------------------------------------------------------------------------------------------------------
-
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
-arrays = st.sampled_from(sorted(DTYPES)).flatmap(lambda dtype: npst.arrays(dtype, shapes))
-keys = st.text(max_size=4).filter(lambda key: key != framing.KEY)
-values = st.recursive(
-    scalars | arrays, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=6
-)
-
-
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and a == b
-
-
-@given(values)
-@settings(max_examples=40, deadline=None)
-def test_a_message_survives_the_way(value: Any) -> None:
-    ours, theirs = map(Channel, socket.socketpair())
-    ours.send(value)
-    assert same(value, theirs.receive())
-    ours.close(), theirs.close()
-
-
-def test_a_strided_array_is_sent_as_what_it_shows() -> None:
-    ours, theirs = map(Channel, socket.socketpair())
-    picture = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
-    ours.send([picture[::-1, ::2], np.float32(0.5), np.int64(3), np.bool_(True), (1, 2)])
-    got = theirs.receive()
-    assert np.array_equal(got[0], picture[::-1, ::2])
-    assert got[1:] == [0.5, 3, True, [1, 2]]
-    assert got[0].flags.writeable
-    ours.close(), theirs.close()
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ({"a": [1.0, math.nan]}, r"\['a'\]\[1\] is nan"),
-        ({"a": np.array(["text"])}, "cannot be sent"),
-        ({"a": np.array([object()])}, "cannot be sent"),
-        ({"a": np.zeros(2, ">f4")}, "cannot be sent"),
-        ({1: 2}, "keys must be text"),
-        ({framing.KEY: 0}, "keys must be text and not"),
-        ({"a": {1, 2}}, "is a set"),
-        (b"bytes", "is a bytes"),
-        (json.loads("[" * 40 + "]" * 40), "nested deeper"),
-        ([np.zeros(0)] * 300, "above the limits"),
-        (np.broadcast_to(np.uint8(0), (1 << 30,)), "above the limits"),
-    ],
-)
-def test_what_cannot_be_sent_is_refused_with_its_place(value: Any, words: str) -> None:
-    with pytest.raises(FrameError, match=words):
-        framing.encode(value)
-
-
-def frame(header: Any, payload: bytes = b"", claimed: int | None = None) -> bytes:
-    data = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return framing.PREFIX.pack(framing.MAGIC, len(data), len(payload) if claimed is None else claimed) + data + payload
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"GET / HTTP/1.1\r\n\r\n",
-        framing.PREFIX.pack(framing.MAGIC, 1 << 31, 0),
-        framing.PREFIX.pack(framing.MAGIC, 10, 1 << 62),
-        frame(b"\xff\xfe"),
-        frame(b"[" * 100_000),
-        frame([]),
-        frame({"body": 1}),
-        frame({"body": 1, "arrays": 7}),
-        frame({"body": 1, "arrays": [["|O", [1]]]}, b"12345678"),
-        frame({"body": 1, "arrays": [["<f4", [-1]]]}),
-        frame({"body": 1, "arrays": [["<f4", [2]]]}, b"1234"),
-        frame({"body": 1, "arrays": [["<f4", [1 << 40, 1 << 40]]]}, b"1234"),
-        frame({"body": {framing.KEY: 5}, "arrays": []}),
-        frame({"body": {framing.KEY: -1}, "arrays": [["|u1", [1]]]}, b"1"),
-    ],
-)
-def test_hostile_messages_are_refused_without_allocating_what_they_claim(data: bytes) -> None:
-    ours, theirs = socket.socketpair()
-    channel = Channel(theirs)
-    ours.sendall(data)
-    ours.close()
-    with pytest.raises(FrameError):
-        channel.receive()
-    channel.close()
-
-
-def test_truncated_and_trickling_messages() -> None:
-    data = b"".join(map(bytes, framing.encode({"image": np.arange(100, dtype=np.uint8)})))
-    for cut in (0, 3, 20, len(data) - 1):
-        ours, theirs = socket.socketpair()
-        ours.sendall(data[:cut])
-        ours.close()
-        with pytest.raises(ClosedError):
-            Channel(theirs).receive()
-        theirs.close()
-    ours, theirs = socket.socketpair()
-    channel = Channel(theirs, alive=lambda: None)
-    sender = threading.Thread(target=lambda: [ours.sendall(data[i : i + 1]) for i in range(len(data))])
-    sender.start()
-    assert np.array_equal(channel.receive()["image"], np.arange(100, dtype=np.uint8))
-    sender.join()
-    with pytest.raises(DeadlineError):
-        channel.receive(time.monotonic() + 0.05)
-    with pytest.raises(DeadlineError):  # nobody reads: the message does not fit into the socket
-        channel.send(np.zeros(64 << 20, np.uint8), time.monotonic() + 0.05)
-    ours.close(), channel.close()
-
-
-# a world ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_episode_in_another_interpreter(shared: BridgedWorld) -> None:
@@ -320,121 +165,12 @@ def test_the_worker_does_not_see_our_packages(monkeypatch: pytest.MonkeyPatch) -
     world.close()
 
 
-# nothing is left behind --------------------------------------------------------------------------------------------
-
-
-def test_a_close_that_hangs_is_ended_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backbone.worlds.process.CLOSE_S", 0.3)
-    world = drill(on_close="hang", child=True)
-    about = world.call("about")
-    world.close()
-    assert gone(about["pid"])
-    assert gone(about["child"])
-
-
-def test_close_from_another_thread_ends_a_step_under_way() -> None:
-    world = drill()
-    world.reset(seed=0, options={"faults": {"step 1": "hang"}})
-    timer = threading.Timer(0.3, world.close)
-    timer.start()
-    with pytest.raises(WorldError, match="closed during step"):
-        world.step(ACTION)
-    timer.join()
-    assert world.worker_pid is None
-
-
-def test_a_worker_outlives_the_thread_that_made_it() -> None:
-    made: list[BridgedWorld] = []
-    thread = threading.Thread(target=lambda: made.append(drill()))
-    thread.start()
-    thread.join()
-    time.sleep(0.1)
-    made[0].reset(seed=0)
-    made[0].close()
-
-
-def test_a_forgotten_world_is_ended() -> None:
-    world = drill()
-    pid = world.worker_pid
-    del world
-    assert pid is not None
-    assert gone(pid)
-
-
 def test_a_world_is_not_used_from_two_threads_or_pickled(shared: BridgedWorld) -> None:
     shared.reset(seed=0)
     with shared._lock, pytest.raises(WorldError, match="while another call is under way"):
         shared.step(ACTION)
     with pytest.raises(TypeError):
         pickle.dumps(shared)
-
-
-PROGRAM = """
-import signal, sys, time
-from pathlib import Path
-import numpy as np
-from backbone.worlds.bridge import BridgedWorld
-world = BridgedWorld(Path(sys.argv[1]), Path(sys.executable))
-world.reset(seed=0, options={"faults": {"step 1": sys.argv[2]}})
-print(world.worker_pid, flush=True)
-world.step(np.zeros(2, np.float32))
-if sys.argv[3] == "wait":
-    time.sleep(60)
-"""
-
-
-def program(fault: str, then: str) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-c", PROGRAM, str(WORKER), fault, then]
-    process = subprocess.Popen(  # noqa: S603
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    return process, int(process.stdout.readline())
-
-
-@pytest.mark.parametrize("fault", ["", "hang in native code"])
-def test_a_killed_client_leaves_no_orphan(fault: str) -> None:
-    process, worker = program(fault, "wait")
-    time.sleep(0.2)
-    assert alive(worker)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert gone(worker)
-
-
-def test_ctrl_c_ends_the_worker_of_a_step_under_way() -> None:
-    process, worker = program("hang", "wait")
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
-    assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert gone(worker)
-
-
-def test_a_client_that_just_ends_takes_its_worker_along() -> None:
-    process, worker = program("", "end")
-    _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (0, "")
-    assert gone(worker)
-
-
-def test_a_fork_neither_uses_nor_ends_its_parents_worker() -> None:
-    world = drill()
-    world.reset(seed=0)
-    child = os.fork()
-    if child == 0:
-        try:
-            world.step(ACTION)
-        except WorldError as error:
-            world.close()
-            os._exit(7 if "another process" in str(error) else 1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    world.step(ACTION)
-    world.close()
-
-
-# environments ------------------------------------------------------------------------------------------------------
 
 
 def test_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

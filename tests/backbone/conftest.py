@@ -1,0 +1,21 @@
+"""Fixtures of several tests: a chat server, and a client of it."""
+
+from __future__ import annotations
+
+import pytest
+from chat_server import serving
+from remote_helpers import SMALL
+
+from backbone.remote import RemoteVLM
+
+
+@pytest.fixture
+def server():
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def vlm(server):
+    with RemoteVLM(server.url, pixels=SMALL, timeout_s=3.0, retries=1) as client:
+        yield client
