@@ -1,4 +1,4 @@
-"""One rank of a data-parallel run, for test_training.py: a run that stops and resumes.
+"""One rank of a data-parallel run, for test_training_processes.py: a run that stops and resumes.
 
 By hand: ``torchrun --standalone --nproc-per-node=2 tests/backbone/two_processes.py FOLDER``.
 """
