@@ -46,9 +46,10 @@ class NavigationConfig:
     max_steps: int = 500  # OUR CHOICE: Habitat's limit of an episode
 
     # Decoding.
+    constrained: bool = True  # OUR CHOICE: fast turns can only be one of the five actions; False parses free text
     temperature: float = 0.0  # OUR CHOICE: greedy in evaluation; 1.0 in rollouts for training
     slow_retries: int = 1  # OUR CHOICE: further thoughts after one without a readable action
-    fast_retries: int = 1  # OUR CHOICE: further replies of a model whose decoding cannot be constrained
+    fast_retries: int = 1  # OUR CHOICE: further replies after an unreadable one, if decoding is not constrained
 
     def __post_init__(self) -> None:
         for key, allowed in (("edge_style", get_args(EdgeStyle)), ("prompt_style", get_args(PromptStyle))):
