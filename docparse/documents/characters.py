@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,11 +68,11 @@ class RawWords:
 def meaningless_share(codes: Sequence[int]) -> float:
     """The share of characters without a meaning: private use, unassigned, control, the replacement character."""
     counted = bad = 0
-    for code in codes:
+    for code, times in Counter(codes).items():
         if code in (LINE_HYPHEN, 0xFFFE) or chr(code).isspace():
             continue
-        counted += 1
-        bad += code == 0xFFFD or unicodedata.category(chr(code)) in MEANINGLESS
+        counted += times
+        bad += times * (code == 0xFFFD or unicodedata.category(chr(code)) in MEANINGLESS)
     return bad / counted if counted else 0.0
 
 
@@ -147,6 +148,8 @@ def _apart(loose: NDArray[np.float64], angles: NDArray[np.float64], directions: 
 
 def _text(codes: list[int]) -> str:
     """The text of a word: ligatures spelled out, hyphens as shown, soft hyphens only where they are."""
+    if max(codes) < 0x7F and min(codes) > 0x20:
+        return bytes(codes).decode("ascii")
     last = len(codes) - 1
     parts = []
     for index, code in enumerate(codes):

@@ -104,25 +104,31 @@ def _links(boxes: Boxes) -> Indices:
     """The next word on the line of each (n,), or -1: nearest to the right with enough shared height, mutually."""
     count = len(boxes)
     x0, y0, x1, y1 = boxes.T
-    centre, height = (x0 + x1) / 2, y1 - y0
-    forward = np.full(count, -1, np.int64)
-    nearest = np.full(count, np.inf)
-    backward = np.full(count, -1, np.int64)
-    for start in range(0, count, CHUNK):
-        rows = slice(start, min(start + CHUNK, count))
-        shared = np.minimum(y1[rows, None], y1) - np.maximum(y0[rows, None], y0)
-        enough = shared >= SHARED * np.minimum(height[rows, None], height)
-        gap = np.where(enough & (centre > centre[rows, None]), x0 - x1[rows, None], np.inf)  # (rows, n)
-        best = gap.argmin(1)
-        held = np.isfinite(gap[np.arange(len(best)), best])
-        forward[rows] = np.where(held, best, -1)
-        closest = gap.argmin(0)
-        distance = gap[closest, np.arange(count)]
-        better = distance < nearest
-        backward[better] = closest[better] + start
-        nearest[better] = distance[better]
+    height = y1 - y0
+    one, other = _near_in_height((y0 + y1) / 2, float(height.max()))
+    shared = np.minimum(y1[one], y1[other]) - np.maximum(y0[one], y0[other])
+    rightwards = x0[other] + x1[other] > x0[one] + x1[one]
+    fit = rightwards & (shared >= SHARED * np.minimum(height[one], height[other]))
+    one, other = one[fit], other[fit]
+    gap = x0[other] - x1[one]
+    order = np.argsort(gap, kind="stable")[::-1]  # of several writes to one place the last counts: the nearest
+    forward, backward = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    forward[one[order]] = other[order]
+    backward[other[order]] = one[order]
     mutual = (forward >= 0) & (backward[forward] == np.arange(count))
     return np.where(mutual, forward, -1)
+
+
+def _near_in_height(middle: NDArray[np.float64], reach: float) -> tuple[Indices, Indices]:
+    """All ordered pairs of different words whose middles (n,) are at most ``reach`` apart."""
+    order = np.argsort(middle, kind="stable")
+    heights = middle[order]
+    low, high = np.searchsorted(heights, heights - reach), np.searchsorted(heights, heights + reach, "right")
+    sizes = high - low
+    one = np.repeat(np.arange(len(middle)), sizes)
+    other = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(low, sizes)
+    different = one != other
+    return order[one[different]], order[other[different]]
 
 
 def _blocks(boxes: Boxes) -> list[list[Indices]]:
@@ -173,7 +179,7 @@ def _gutter(boxes: Boxes, links: Indices, members: Indices, least: float) -> lis
 
 
 def _free_runs(boxes: Boxes, place: float, least: float) -> list[tuple[float, float]]:
-    """The stretches (top, bottom) in which no word comes near the vertical line at ``place``."""
+    """The longest stretches (top, bottom) in which no word comes near the vertical line at ``place``."""
     near = (boxes[:, 0] < place + least / 2 - 1e-9) & (boxes[:, 2] > place - least / 2 + 1e-9)
     top, bottom = float(boxes[:, 1].min()), float(boxes[:, 3].max())
     runs: list[tuple[float, float]] = []
@@ -183,7 +189,8 @@ def _free_runs(boxes: Boxes, place: float, least: float) -> list[tuple[float, fl
         top = max(top, y1)
     if bottom > top:
         runs.append((top, bottom))
-    return runs
+    long = [run for run in runs if run[1] - run[0] >= PROSE_LINES * least / GUTTER]
+    return sorted(long, key=lambda run: run[0] - run[1])[:2]
 
 
 def _parted(boxes: Boxes, members: Indices, place: float, top: float, bottom: float) -> list[Indices]:

@@ -25,6 +25,7 @@ from docparse.documents.sheets import Sheet
 MAX_MEANINGLESS = 0.3  # share of characters without a meaning from which a text layer is not believed
 FEW_WORDS = 20  # with fewer words over a picture of most of the page, the page is taken for a scan
 SCAN_SHARE = 0.5  # of the page
+_SPACES = frozenset((0x20, 0x0D, 0x0A))
 _FAILURES = {
     raw.FPDF_ERR_FILE: "it could not be read",
     raw.FPDF_ERR_FORMAT: "it is not a PDF, or too damaged to be repaired",
@@ -136,7 +137,10 @@ def _characters(page: Any) -> Characters:
         rectangle = raw.FS_RECTF()
         around = ctypes.byref(rectangle)
         for index in range(count):
-            codes.append(raw.FPDFText_GetUnicode(handle, index))
+            code = raw.FPDFText_GetUnicode(handle, index)
+            codes.append(code)
+            if code in _SPACES:
+                continue
             if raw.FPDFText_GetCharBox(handle, index, *places):
                 tight[index] = left.value, bottom.value, right.value, top.value
             if raw.FPDFText_GetLooseCharBox(handle, index, around):
