@@ -1,6 +1,7 @@
 """Reading documents: PDFs and pictures as pages with words whose boxes lie on the page as shown."""
 
 from docparse.documents.document import Document
+from docparse.documents.embedding import TextEmbedder
 from docparse.documents.lines import Neighbours, neighbours
 from docparse.documents.opening import Limits, open_document
 from docparse.documents.page import Page, PasswordError, Word
@@ -13,6 +14,7 @@ __all__ = [
     "Page",
     "PageTimeoutError",
     "PasswordError",
+    "TextEmbedder",
     "Word",
     "neighbours",
     "open_document",

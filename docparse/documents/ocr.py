@@ -68,7 +68,7 @@ def read_words(image: Image) -> RawWords:
         tall = bool(np.ptp(corners[:, 1]) >= 1.5 * np.ptp(corners[:, 0])) and sum(len(w[0]) for w in words) > 2
         placed = [box for _, _, box in words if box is not None]
         if not tall and _is_level(corners):
-            placed = _to_ink(gray, placed)
+            placed = _to_ink(gray, placed, corners)
         texts += [text for text, _, _ in words]
         boxes += placed
         directions += [90 if tall else 0] * len(words)
@@ -91,13 +91,13 @@ def _is_level(corners: NDArray[np.float64]) -> bool:
     return bool(rise <= 0.1 * height + 1)
 
 
-def _to_ink(gray: Gray, boxes: list[Corners]) -> list[Corners]:
+def _to_ink(gray: Gray, boxes: list[Corners], line: NDArray[np.float64]) -> list[Corners]:
     """The boxes of a level line's words, from left to right, parted at the white between words and cut to the ink."""
     if not boxes or any(a[0] > b[0] for a, b in pairwise(boxes)):
         return boxes
-    limits = np.array(boxes)
-    left, top = np.maximum(np.floor(limits[:, :2].min(0)), 0).astype(int).tolist()
-    right, bottom = np.ceil(limits[:, 2:].max(0)).astype(int).tolist()
+    limits = np.concatenate([np.reshape(boxes, (-1, 2)), line])  # the line's own box (4, 2) may reach further
+    left, top = np.maximum(np.floor(limits.min(0)), 0).astype(int).tolist()
+    right, bottom = np.ceil(limits.max(0)).astype(int).tolist()
     ink = _ink(gray[top:bottom, left:right])
     if ink is None:
         return boxes
