@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-WALKER, HEAD, LABELER = 0, 1, 2  # three bodies in one place: cameras of each step, of a panorama, of the labels
 MOVED, MOVED_SHARE = 1e-4, 1e-5  # in metres, and of a coordinate: below it Habitat's measure keeps its last distance
 CLOSE = 0.01  # metres; the follower is not to stop before the expert's own rule does
 STOP_INSIDE = 0.95  # the expert stops within this part of the success radius
@@ -27,6 +26,10 @@ def beside(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+cameras = beside("habitat_cameras")
+WALKER, HEAD = cameras.WALKER, cameras.HEAD
 
 
 class Goal:

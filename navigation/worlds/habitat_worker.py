@@ -27,6 +27,8 @@ def _load_episode() -> Any:
 
 
 ep = _load_episode()
+cameras = ep.cameras
+WALKER, HEAD, LABELER = cameras.WALKER, cameras.HEAD, cameras.LABELER
 SMALL_PICTURE = 256 * 256  # pixels
 MOST_SHIFT = 0.2  # metres from a start to the navigation mesh
 
@@ -63,6 +65,7 @@ class HabitatEpisodes:
         self._sim: Any = None
         self._scene: Any = None
         self._episode: Any = None
+        self._eyes: Any = None  # new ones in each scene
 
     def spec(self) -> dict[str, Any]:
         """Name, action spec and limit of steps; and the simulator's version."""
@@ -90,10 +93,10 @@ class HabitatEpisodes:
         if options.get("onto_mesh"):
             snapped = np.asarray(self._sim.pathfinder.snap_point(start), np.float32)
             start = snapped if np.linalg.norm(snapped - start) < MOST_SHIFT else start  # NaN where there is no mesh
-        ep.place(self._hs, self._sim, ep.WALKER, start, options["start_rotation_xyzw"])
+        ep.place(self._hs, self._sim, WALKER, start, options["start_rotation_xyzw"])
         self._episode = ep.Episode(self._hs, self._sim, options, self._settings)
-        frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
-        return self._reply(frames, False)
+        self._eyes.compare()
+        return self._reply(False)
 
     def step(self, action: Any) -> dict[str, Any]:
         """Apply one action by its index; ``stop`` ends the episode, and the picture stays."""
@@ -103,25 +106,23 @@ class HabitatEpisodes:
             return self._look_around()
         if name == "stop":
             episode.stop()
-            frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
-            return self._reply(frames, False)
-        collided = bool(self._sim.get_agent(ep.WALKER).act(name))  # what sim.step does, but for physics, which is off
-        frames = self._sim.get_sensor_observations(agent_ids=ep.WALKER)
+            return self._reply(False)
+        collided = bool(self._sim.get_agent(WALKER).act(name))  # what sim.step does, but for physics, which is off
         episode.moved(name, collided)
-        return self._reply(frames, collided)
+        return self._reply(collided)
 
     def _look_around(self) -> dict[str, Any]:
         """A step that moves nothing; the reply has the four pictures of a panorama."""
         self._episode.steps += 1
         around = self.panorama()["images"]
-        reply = self._reply(self._sim.get_sensor_observations(agent_ids=ep.WALKER), False)
+        reply = self._reply(False)
         reply["images"].update(left=around[1], back=around[2], right=around[3])
         return reply
 
-    def _reply(self, frames: dict[str, Any], collided: bool) -> dict[str, Any]:
+    def _reply(self, collided: bool) -> dict[str, Any]:
         episode = self._episode
         succeeded = episode.succeeded()
-        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        position, rotation = ep.pose_of(self._sim, WALKER)
         info = {
             "success": succeeded,
             "collided": collided,
@@ -129,10 +130,10 @@ class HabitatEpisodes:
             "position": position.tolist(),
             "rotation_xyzw": rotation,
         }
-        depths = {"front": np.ascontiguousarray(frames["depth"])} if self._settings["depth"] else {}
+        colour, depth = self._eyes.look()
         return {
-            "images": {"front": np.ascontiguousarray(frames["rgb"][..., :3])},
-            "depths": depths,
+            "images": {"front": colour},
+            "depths": {} if depth is None else {"front": depth},
             "state": None,
             "instruction": episode.instruction,
             "time_s": float(episode.steps),
@@ -153,11 +154,11 @@ class HabitatEpisodes:
     def describe(self) -> dict[str, Any]:
         """Privileged state: pose, distances, the labelled objects of the scene."""
         episode = self._episode
-        position, rotation = ep.pose_of(self._sim, ep.WALKER)
+        position, rotation = ep.pose_of(self._sim, WALKER)
         return {
             "position": position.tolist(),
             "rotation_xyzw": rotation,
-            "tilt_deg": ep.tilt_of(self._sim, ep.WALKER),
+            "tilt_deg": ep.tilt_of(self._sim, WALKER),
             "distance_to_goal": ep.finite(episode.distance),
             "geodesic_distance": ep.finite(episode.shortest),
             "objects": self._objects,
@@ -168,33 +169,33 @@ class HabitatEpisodes:
 
     def panorama(self) -> dict[str, Any]:
         """Four pictures (H, W, 3) at 0, 90, 180 and 270 degrees to the left; counted, but no step of the episode."""
-        position, _ = ep.pose_of(self._sim, ep.WALKER)
-        rotation = self._sim.get_agent(ep.WALKER).get_state().rotation
+        position, _ = ep.pose_of(self._sim, WALKER)
+        rotation = self._sim.get_agent(WALKER).get_state().rotation
         pictures = []
         for quarter in range(4):
             turned = rotation * self._hs.utils.common.quat_from_angle_axis(quarter * math.pi / 2, np.array([0, 1, 0]))
-            ep.place(self._hs, self._sim, ep.HEAD, position, ep.xyzw(turned))
-            pictures.append(np.ascontiguousarray(self._sim.get_sensor_observations(agent_ids=ep.HEAD)["rgb"][..., :3]))
+            ep.place(self._hs, self._sim, HEAD, position, ep.xyzw(turned))
+            pictures.append(np.ascontiguousarray(self._sim.get_sensor_observations(agent_ids=HEAD)["rgb"][..., :3]))
         self._episode.panoramas += 1
         return {"images": np.stack(pictures)}
 
     def instances(self) -> Any:
         """Object ids (H, W) int32 of the present view, 0 for none."""
-        return self._labels(self._sim.get_agent(ep.WALKER).get_state().sensor_states["rgb"])
+        return self._labels(self._sim.get_agent(WALKER).get_state().sensor_states["rgb"])
 
     def look(self, position: Any, rotation_xyzw: Any) -> dict[str, Any]:
         """Object ids and picture of a body anywhere in the open scene; the episode does not notice."""
-        ep.place(self._hs, self._sim, ep.HEAD, position, rotation_xyzw)
-        rgb = self._sim.get_sensor_observations(agent_ids=ep.HEAD)["rgb"][..., :3]
-        ids = self._labels(self._sim.get_agent(ep.HEAD).get_state().sensor_states["rgb"])
+        ep.place(self._hs, self._sim, HEAD, position, rotation_xyzw)
+        rgb = self._sim.get_sensor_observations(agent_ids=HEAD)["rgb"][..., :3]
+        ids = self._labels(self._sim.get_agent(HEAD).get_state().sensor_states["rgb"])
         return {"ids": ids, "rgb": np.ascontiguousarray(rgb)}
 
     def _labels(self, camera: Any) -> Any:
         """The label picture from the pose of another body's camera."""
         state = self._hs.AgentState()
         state.sensor_states = {"semantic": camera}
-        self._sim.get_agent(ep.LABELER).set_state(state, reset_sensors=False, infer_sensor_states=False)
-        ids = self._sim.get_sensor_observations(agent_ids=ep.LABELER)["semantic"]
+        self._sim.get_agent(LABELER).set_state(state, reset_sensors=False, infer_sensor_states=False)
+        ids = self._sim.get_sensor_observations(agent_ids=LABELER)["semantic"]
         return np.ascontiguousarray(ids.astype(np.int32))
 
     def geodesics(self, starts: Any, ends: Any) -> list[float | None]:
@@ -216,7 +217,7 @@ class HabitatEpisodes:
 
     def floor_map(self, metres_per_pixel: float) -> dict[str, Any]:
         """Walkable cells (H, W) at the height where the body stands, and where their first corner lies (x, z)."""
-        position, _ = ep.pose_of(self._sim, ep.WALKER)
+        position, _ = ep.pose_of(self._sim, WALKER)
         low = np.asarray(self._sim.pathfinder.get_bounds()[0], np.float64)
         free = np.asarray(self._sim.pathfinder.get_topdown_view(metres_per_pixel, float(position[1])))
         return {"free": free.astype(np.uint8), "corner": [float(low[0]), float(low[2])]}
@@ -225,6 +226,10 @@ class HabitatEpisodes:
         """Open a scene without an episode: its labelled objects and the area one can walk on."""
         self._open_scene(scene, scene_dataset)
         return {"objects": self._objects, "navigable_area": float(self._sim.pathfinder.navigable_area)}
+
+    def drawing(self) -> dict[str, bool]:
+        """Whether one drawing gives colour and depth, see `habitat_cameras.Eyes`."""
+        return {"at_once": self._eyes.at_once}
 
     def close(self) -> None:
         """Release the simulator."""
@@ -248,10 +253,10 @@ class HabitatEpisodes:
         if not self._sim.pathfinder.is_loaded:
             raise RuntimeError(f"scene {scene} has no navigation mesh and none could be computed")
         self._objects = ep.labelled_objects(self._sim)
+        self._eyes = cameras.Eyes(self._sim, self._settings["depth"])
         self._scene = (scene, scene_dataset)
 
     def _configuration(self, scene: str, scene_dataset: str) -> Any:
-        """Three bodies share one place, so that rare pictures (labels, panoramas) cost nothing in a common step."""
         s = self._settings
         simulator = self._hs.SimulatorConfiguration()
         simulator.scene_id = scene
@@ -263,28 +268,4 @@ class HabitatEpisodes:
         if s["lighting"]:  # scenes are drawn in their plain colours otherwise
             simulator.override_scene_light_defaults = True
             simulator.scene_light_setup = self._hs.gfx.DEFAULT_LIGHTING_KEY
-        kinds = self._hs.SensorType
-        walker = [("rgb", kinds.COLOR)] + ([("depth", kinds.DEPTH)] if s["depth"] else [])
-        bodies = [walker, [("rgb", kinds.COLOR)], [("semantic", kinds.SEMANTIC)]]
-        return self._hs.Configuration(simulator, [self._body(cameras) for cameras in bodies])
-
-    def _body(self, cameras: list[Any]) -> Any:
-        s = self._settings
-        body = self._hs.agent.AgentConfiguration()
-        body.height, body.radius = s["agent_height_m"], s["agent_radius_m"]
-        body.sensor_specifications = [self._camera(name, kind) for name, kind in cameras]
-        spec, actuation = self._hs.agent.ActionSpec, self._hs.agent.ActuationSpec
-        amounts = {"move_forward": actuation(s["forward_m"])}
-        amounts.update({name: actuation(s["turn_deg"]) for name in ("turn_left", "turn_right")})
-        amounts.update({name: actuation(s["turn_deg"], s["most_tilt_deg"]) for name in ("look_up", "look_down")})
-        body.action_space = {name: spec(name, amount) for name, amount in amounts.items()}
-        return body
-
-    def _camera(self, name: str, kind: Any) -> Any:
-        s = self._settings
-        camera = self._hs.CameraSensorSpec()
-        camera.uuid, camera.sensor_type = name, kind
-        camera.resolution = [s["height"], s["width"]]
-        camera.position = [0.0, s["camera_height_m"], 0.0]
-        camera.hfov = s["hfov_deg"]
-        return camera
+        return self._hs.Configuration(simulator, cameras.bodies(self._hs, s))

@@ -8,6 +8,7 @@ import platform
 import struct
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from navigation.episode_files import read_episodes, to_json, write_episodes
 from navigation.episode_making import make_episodes
 from navigation.homes.generate import generate_home
 from navigation.homes.meshes import home_pieces
-from navigation.worlds import habitat_export, habitat_worker
+from navigation.worlds import habitat_cameras, habitat_export, habitat_worker
 from navigation.worlds.approach import approach
 from navigation.worlds.habitat import HabitatConfig
 from navigation.worlds.habitat_export import (
@@ -262,12 +263,77 @@ def test_approach_gives_up_where_nothing_leads():
     assert approach((0.0, 0.0), 0.0, lambda p, h: p, lambda p: 0.05, 0.1, math.radians(30), 0.25) == []
 
 
+# the worker's cameras --------------------------------------------------------------------------------------------
+
+
+class FakeCamera:
+    def __init__(self, frame, target):
+        self.view, self._buffer, self.frame, self.target = self, np.zeros_like(frame), frame, target
+        self._sensor_object = SimpleNamespace(render_target=target)
+        self.draws = 0
+
+    def draw_observation(self):
+        self.draws += 1
+
+    def get_observation(self):
+        return self.frame[::-1]
+
+
+class FakeSimulator:
+    """Two cameras; the depth camera's frame holds ``kept`` as its colours once it was told to."""
+
+    class Renderer:
+        Flags = SimpleNamespace(VISUALIZE_TEXTURE="colours")
+
+        def bind_render_target(self, sensor, flag):
+            sensor.render_target.colours = flag
+
+    class OldRenderer:
+        pass
+
+    def __init__(self, kept, renderer):
+        random = np.random.default_rng(0)
+        self.rgba, metres = random.integers(0, 256, (4, 6, 4), np.uint8), random.random((4, 6), np.float32)
+        target = SimpleNamespace(colours=None, read_frame_rgba=self.read)
+        self._kept, self._target, self.renderer = self.rgba if kept is None else kept, target, renderer()
+        self._sensors = {"rgb": FakeCamera(self.rgba, None), "depth": FakeCamera(metres, target)}
+
+    def read(self, camera):
+        assert self._target.colours == "colours"
+        camera._buffer[:] = self._kept
+
+    def get_sensor_observations(self, agent_ids):
+        for camera in self._sensors.values():
+            camera.draw_observation()
+        return {name: camera.get_observation() for name, camera in self._sensors.items()}
+
+
+@pytest.mark.parametrize(
+    ("kept", "renderer", "at_once"),
+    [
+        (None, FakeSimulator.Renderer, True),
+        (np.zeros((4, 6, 4), np.uint8), FakeSimulator.Renderer, False),  # another picture: never shown
+        (None, FakeSimulator.OldRenderer, False),
+    ],
+)
+def test_colour_and_depth_come_of_one_drawing_only_where_both_are_the_same(kept, renderer, at_once):
+    sim = FakeSimulator(kept, renderer)
+    eyes = habitat_cameras.Eyes(sim, depth=True)
+    eyes.compare()
+    assert eyes.at_once is at_once
+    before = sim._sensors["rgb"].draws
+    colour, depth = eyes.look()
+    assert np.array_equal(colour, sim.rgba[::-1, :, :3])
+    assert np.array_equal(depth, sim._sensors["depth"].frame[::-1])
+    assert sim._sensors["rgb"].draws == before + (not at_once)
+
+
 # the worker's files, the map, the recipe -------------------------------------------------------------------------
 
 
 def test_worker_files_are_python_38_with_numpy_only():
     allowed = {"numpy", "fovea_habitat", "habitat_sim"}
-    for name in ("habitat_worker.py", "habitat_episode.py", "approach.py"):
+    for name in ("habitat_worker.py", "habitat_episode.py", "habitat_cameras.py", "approach.py"):
         tree = ast.parse(Path(habitat_worker.__file__).with_name(name).read_text(), feature_version=(3, 8))
         imported = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         imported |= {n.module.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}

@@ -246,6 +246,35 @@ def test_expert_recovers_from_other_actions(world):
     assert info["success"]
 
 
+def test_one_drawing_shows_what_a_colour_camera_alone_shows(world):
+    plain = HabitatConfig(split="val", homes=HOMES, max_steps=300).make()
+    try:
+        seen = [w.reset(seed=0)[0] for w in (world, plain)]
+        for name in ["turn_left"] * 4 + ["move_forward"] * 8:
+            assert np.array_equal(seen[0].images["front"], seen[1].images["front"])
+            seen = [act(w, name)[0] for w in (world, plain)]
+        assert world.call("drawing") == {"at_once": True}
+        assert plain.call("drawing") == {"at_once": False}
+    finally:
+        plain.close()
+
+
+def test_depth_is_that_of_rooms(world):
+    view = View(128, 128, 79.0, 0.88)
+    try:
+        for seed in range(3):
+            observation, info = world.reset(seed=seed)
+            view.show(world.task.home)
+            x, _, z = info["position"]
+            ours = view.render(np.array([x, z]), heading_of(tuple(info["rotation_xyzw"])), depth=True).depth
+            theirs = observation.depths["front"]
+            away = np.abs(ours - theirs) / np.maximum(ours, 0.1)
+            assert np.median(away) < 0.002
+            assert np.mean(away > 0.02) < 0.02  # edges of things
+    finally:
+        view.close()
+
+
 def test_success_by_distance_to_the_object():
     config = HabitatConfig(split="val", homes=1, distance_to="object")
     world = config.make()
@@ -337,7 +366,7 @@ def test_habitat_lab_measures_the_same(tmp_path):
 
 @pytest.mark.slow
 def test_steps_a_second():
-    """On a machine that does nothing else: at least 500 with RGB at 128 x 128; prints RGB-D's too."""
+    """On a machine that does nothing else: at least 500 at 128 x 128, with depth or without."""
     rates = {}
     for depth in (False, True):
         world = HabitatConfig(split="val", homes=1, depth=depth, max_steps=5000).make()
@@ -352,4 +381,5 @@ def test_steps_a_second():
             rates["RGB-D" if depth else "RGB"] = 300 / min(b - a for a, b in pairwise([*marks, time.perf_counter()]))
         finally:
             world.close()
-    assert rates["RGB"] >= 500, rates
+    print(rates)  # noqa: T201
+    assert min(rates.values()) >= 500, rates
