@@ -42,8 +42,9 @@ _PROSE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         OBS,
         re.compile(
-            r"look(?:ing)? (?:all )?(?:a?round|about)|360|panoram|\bscan\b|\bsurvey\b|observe (?:the |my |our )?surroundings|环顾|四周|全景|观察",
-            re.I,
+            r"look(?:ing)? (?:all )?(?:a?round|about)|360|panoram|\bscan\b|\bsurvey\b"
+            r"|observe (?:the |my |our )?surroundings|环顾|四周|全景|观察",
+            re.IGNORECASE,
         ),
     ),
     (

@@ -1,0 +1,314 @@
+"""Hydra-Nav's agent: one model that thinks slowly where it looks around and acts fast in between (section 2).
+
+A cycle is one conversation over one prefix. Its first turn shows the memory and the present view and is answered with a
+thought and an action (slow); every further turn shows one frame and is answered with one action (fast). ``obs`` ends
+the cycle: the robot looks around, the place becomes a landmark, and the next cycle starts with an empty context.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from backbone.contracts import ActionChunk, ActionSpec, Decision, Ledger, Observation
+from backbone.errors import UnsupportedError, WorldError
+from backbone.vlm import VLM
+from navigation import prompts
+from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, OBS, ActionMap
+from navigation.config import NavigationConfig
+from navigation.looking import Look, Views, fitted, front_of
+from navigation.memory import Landmark, Memory
+from navigation.parsing import parse_action, split_thought
+from navigation.switching import Switch, SwitchConfig, Why
+from navigation.talking import Speaker, Talk
+
+Mode = Literal["fast", "slow", "obs", "looking"]
+STREAM = 0x4A5  # keeps the decoding's dice apart from a world's with the same seed
+RETRY_TEMPERATURE = 0.7  # a second thought that differs from the first
+REPLY_ROOM = 32  # tokens of a slow reply beside its thought: tags and action
+TURN_ROOM = 64  # tokens of a fast turn beside its picture
+FALLBACK = LEFT  # what is done after replies nobody can read: it bumps into nothing and shows something new
+
+
+@dataclass(frozen=True)
+class NavigationDecision(Decision):
+    """A decision with what led to it. ``status`` is the mode with why: ``fast``, ``slow``, ``obs: policy``.
+
+    ``obs_probability`` is the model's share of ``obs`` among the five actions, None where it was not asked or where the
+    engine gives no probabilities. ``notes`` say what was repaired.
+    """
+
+    action: str = OBS  # our word
+    mode: Mode = "fast"
+    why: Why | None = None  # of a look around, and of the slow turn after it
+    obs_probability: float | None = None
+    landmarks: int = 0
+    context: int = 0  # tokens of the conversation
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ThoughtPiece:
+    """A piece of a thought as it is written: of the episode with ``seed``, for its landmark number ``landmark``."""
+
+    seed: int
+    landmark: int
+    text: str
+
+
+class HydraAgent:
+    """Weights and settings, shareable between sessions."""
+
+    def __init__(
+        self,
+        vlm: VLM,
+        spec: ActionSpec,
+        config: NavigationConfig | None = None,
+        switch: SwitchConfig | None = None,
+        *,
+        adapter: str | None = None,
+        cached: bool = True,
+        cancel: threading.Event | None = None,
+        on_thought: Callable[[ThoughtPiece], None] | None = None,
+    ) -> None:
+        """An agent for worlds with ``spec``.
+
+        Args:
+            vlm: local weights; an engine without prefixes works too, with everything encoded at every step.
+            spec: the world's actions; with ``look_around`` among them a look takes one, without it twelve turns.
+            config: sizes, limits and prompts; nano's preset by default.
+            switch: when to think; by default the model decides.
+            adapter: name of an attached adapter.
+            cached: False encodes every conversation anew, for comparison.
+            cancel: set it to end a thought within one token; the step raises `CancelledError`.
+            on_thought: is told every piece of a thought as it is written.
+
+        Raises:
+            ConfigError: the world's actions are not those of navigation.
+            UnsupportedError: the rule needs probabilities, which this engine does not give.
+        """
+        self.spec = spec
+        self.vlm, self.adapter = vlm, adapter
+        self.config = config or NavigationConfig.preset("nano")
+        self.switch = switch or SwitchConfig()
+        self.actions = ActionMap.of(spec)
+        self.speaker = Speaker.of(vlm, adapter, cached, cancel)
+        self.on_thought = on_thought
+        if self.switch.needs_probability and self.speaker.chooser is None:
+            raise UnsupportedError(
+                f"{vlm.name}: a threshold needs the probability of obs, which this engine does not give; "
+                "load local weights, or use strategy learned"
+            )
+
+    def session(self, instruction: str, seed: int) -> HydraSession:
+        """Start an episode."""
+        return HydraSession(self, instruction, seed)
+
+
+class HydraSession:
+    """One episode: its memory, its conversation, and where in the cycle it is."""
+
+    def __init__(self, agent: HydraAgent, instruction: str, seed: int) -> None:
+        """Nothing seen yet."""
+        self._agent, self._config = agent, agent.config
+        self._task, self._seed = instruction, seed
+        self._switch = Switch(agent.switch, agent.config, seed)
+        self._generator = np.random.default_rng((STREAM, seed))
+        self.memory = Memory(agent.config.memory_limit)
+        self._way: list[str] = []  # motor actions since the newest landmark
+        self._steps = 0  # motor actions since the start
+        self._since = 0  # actions since the last look around
+        self._talk: Talk | None = None
+        self._reply = ""  # what the conversation's last turn was answered with
+        self._turns = 0  # fast turns of this conversation
+        self._look: Look | None = None
+        self._why: Why = "start"
+        self._asked = False
+        self._closed = False
+
+    def act(self, observation: Observation) -> NavigationDecision:
+        """Decide for one observation; the pictures of a look around follow the action that asked for them."""
+        if self._closed:
+            raise WorldError("this session is closed; start another one")
+        if self._look is not None:
+            found = self._look.feed(observation)
+            if isinstance(found, str):
+                return self._decided(found, "looking", why=self._why)
+            self._look = None
+            return self._slow(found)
+        why = self._due()
+        return self._begin_look(observation, why) if why is not None else self._fast(observation)
+
+    def ask_to_think(self) -> None:
+        """Look around and think at the next step, whatever the rule says (as stagnation does in rollouts)."""
+        self._asked = True
+
+    def close(self) -> None:
+        """Release the conversation."""
+        self._closed = True
+        self._talk = None
+
+    # Looking
+
+    def _due(self) -> Why | None:
+        if not self._agent.switch.thinks:
+            return None
+        if not self.memory.landmarks:
+            return "start"
+        if self._asked:
+            return "asked"
+        why = self._switch.before(self._since)
+        return why if why is not None or self._fits() else "context"
+
+    def _fits(self) -> bool:
+        """Whether one more fast turn has room in the context."""
+        config = self._config
+        room = self._agent.vlm.visual_tokens(config.width, config.height) + TURN_ROOM
+        return self._talk is None or self._talk.length + room <= config.context_tokens
+
+    def _begin_look(self, observation: Observation, why: Why, notes: tuple[str, ...] = ()) -> NavigationDecision:
+        self._look, self._why, self._asked = Look(self._agent.actions), why, False
+        return self._decided(self._look.first(observation), "obs", why=why, notes=notes)
+
+    # Slow
+
+    def _slow(self, views: Views) -> NavigationDecision:
+        """A new landmark, a new conversation, a thought and an action."""
+        config, agent = self._config, self._agent
+        ahead, left, behind, right = (fitted(view, config.width, config.height) for view in views)
+        self.memory = self.memory.add(Landmark((ahead, left, behind, right), self._steps), self._way)
+        self._way, self._since = [], 0
+        messages = prompts.cycle_messages(self._task, self.memory, ahead, config)
+        self._talk = talk = agent.speaker.begin(messages, "reading")
+        self._turns = 0
+        thought, action, notes = self._think(talk)
+        self._reply = prompts.slow_reply(thought, action)
+        return self._moved(action, "slow", why=self._why, thought=thought, notes=notes)
+
+    def _think(self, talk: Talk) -> tuple[str, str, tuple[str, ...]]:
+        """A thought, the action that follows it, and what had to be repaired."""
+        config = self._config
+        thought, notes = "", list[str]()
+        for attempt in range(config.slow_retries + 1):
+            temperature = config.temperature if attempt == 0 else max(config.temperature, RETRY_TEMPERATURE)
+            seed = int(self._generator.integers(2**31)) if temperature > 0 else 0
+            limit = config.thought_tokens + REPLY_ROOM
+            generation = talk.write(limit, temperature, seed, self._listener(), "thinking")
+            thought, rest = split_thought(generation.texts[0])
+            parsed = parse_action(rest)
+            if parsed.action is not None and parsed.action in MOTOR_OR_END:
+                return thought, parsed.action, (*notes, parsed.note) if parsed.note else tuple(notes)
+            notes.append(f"thought without an action: {parsed.note or parsed.action}")
+            if not generation.finished[0]:
+                break  # too long: another one would be so as well
+        return thought, self._pick(talk, MOTOR_OR_END), tuple(notes)
+
+    def _pick(self, talk: Talk, choices: Sequence[str]) -> str:
+        if not self._config.constrained:
+            return FALLBACK
+        return talk.choose(choices, self._config.temperature, self._generator).text
+
+    def _listener(self) -> Callable[[str], None] | None:
+        tell = self._agent.on_thought
+        if tell is None:
+            return None
+        landmark = len(self.memory.landmarks)
+        return lambda text: tell(ThoughtPiece(self._seed, landmark, text))
+
+    # Fast
+
+    def _fast(self, observation: Observation) -> NavigationDecision:
+        """One frame, one action."""
+        talk = self._see(observation)
+        notes: tuple[str, ...] = ()
+        log_obs = talk.log_probs(ALL).get(OBS) if self._agent.switch.thinks else None
+        probability = None if log_obs is None else float(np.exp(log_obs))
+        why = self._switch.after(log_obs, self._since)
+        action = OBS
+        if why is None:
+            action, notes = self._choose(talk, ALL if self._switch.policy_may else MOTOR_OR_END)
+            why = "policy" if action == OBS else None
+        if why is not None:
+            return replace(self._begin_look(observation, why, notes), obs_probability=probability)
+        self._reply = prompts.fast_reply(action)
+        return self._moved(action, "fast", probability=probability, notes=notes)
+
+    def _see(self, observation: Observation) -> Talk:
+        """The conversation with the present frame as its last turn."""
+        config = self._config
+        frame = fitted(front_of(observation), config.width, config.height)
+        full = not self._agent.switch.thinks and (self._turns >= config.window or not self._fits())
+        if self._talk is None or full:
+            self._talk = self._agent.speaker.begin(prompts.base_messages(self._task, frame, config), "reading")
+            self._turns = 0
+        else:
+            self._talk.add([prompts.reply_turn(self._reply), prompts.fast_turn(frame)], "seeing")
+        self._turns += 1
+        return self._talk
+
+    def _choose(self, talk: Talk, choices: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """The reply of a fast turn, and what had to be repaired."""
+        config = self._config
+        if config.constrained:
+            return self._pick(talk, choices), ()
+        notes = []
+        for attempt in range(config.fast_retries + 1):
+            temperature = config.temperature if attempt == 0 else max(config.temperature, RETRY_TEMPERATURE)
+            seed = int(self._generator.integers(2**31)) if temperature > 0 else 0
+            parsed = parse_action(talk.write(REPLY_ROOM, temperature, seed, None, "choosing").texts[0])
+            notes += [parsed.note] if parsed.note else []
+            if parsed.action is not None and parsed.action in choices:
+                return parsed.action, tuple(notes)
+        return FALLBACK, (*notes, f"unreadable {config.fast_retries + 1} times: {FALLBACK} instead")
+
+    # Decisions
+
+    def _moved(
+        self,
+        action: str,
+        mode: Mode,
+        *,
+        why: Why | None = None,
+        thought: str = "",
+        probability: float | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> NavigationDecision:
+        self._since += 1
+        if action in MOTOR:
+            self._way.append(action)
+            self._steps += 1
+        decision = self._decided(action, mode, why=why, thought=thought, notes=notes)
+        return replace(decision, obs_probability=probability)
+
+    def _decided(
+        self,
+        action: str,
+        mode: Mode,
+        *,
+        why: Why | None = None,
+        thought: str = "",
+        notes: tuple[str, ...] = (),
+    ) -> NavigationDecision:
+        spent = self._talk.spent() if self._talk is not None else ()
+        reason = why or ""
+        if mode == "slow":
+            spent = tuple(replace(s, reasoned=s.name == "thinking", reason=reason) for s in spent)
+        chunk = ActionChunk(np.array([[self._agent.actions.index(action)]], np.float32), self._agent.spec)
+        status = f"obs: {why}" if mode == "obs" else mode
+        return NavigationDecision(
+            chunk,
+            Ledger(spent),
+            thought,
+            status + (", repaired" if notes else ""),
+            action,
+            mode,
+            why,
+            None,
+            len(self.memory.landmarks),
+            self._talk.length if self._talk is not None else 0,
+            notes,
+        )
