@@ -163,11 +163,12 @@ def _gutter(boxes: Boxes, links: Indices, members: Indices, least: float) -> lis
     inside[members] = True
     linked = members[links[members] >= 0]
     linked = linked[inside[links[linked]]]
-    starts = boxes[links[linked], 0]
-    wide = starts - boxes[linked, 2] >= least
-    if wide.sum() < PROSE_LINES:
+    close = boxes[links[linked], 0] - boxes[linked, 2] < least
+    inside[links[linked[close]]] = False  # what follows another word closely begins no line
+    starts = boxes[members[inside[members]], 0]
+    if len(starts) < 2 * PROSE_LINES:
         return None
-    places, counts = np.unique(np.round((starts[wide] - least / 2) / 4) * 4, return_counts=True)
+    places, counts = np.unique(np.floor((starts - least / 2) / 4) * 4, return_counts=True)
     best: tuple[float, list[Indices]] | None = None
     for place in places[np.argsort(-counts, kind="stable")][:16]:
         for top, bottom in _free_runs(boxes[members], float(place), least):

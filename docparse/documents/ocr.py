@@ -14,6 +14,7 @@ from backbone.contracts import Image
 from docparse.documents.characters import RawWords, on_page
 from docparse.documents.geometry import Corners
 
+DETECTION_SIDE = 1760  # pixels in which lines are looked for: an A4 page at 150 dpi is not shrunk
 LEAST_SIDE = 8  # pixels: nothing smaller is read
 CONTRAST = 30  # grey levels between ink and paper from which boxes are fitted to the ink
 RULE = 0.9  # of a line's width: a row of ink so long is a rule, not text
@@ -32,6 +33,8 @@ def load() -> None:
         _engine = RapidOCR(
             params={
                 "Global.log_level": "error",
+                "Det.limit_type": "max",  # by default small pictures are enlarged, at six times the cost
+                "Det.limit_side_len": DETECTION_SIDE,
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }

@@ -25,8 +25,8 @@ def test_a_row_has_every_metric_of_a_full_prediction() -> None:
     assert row.status == "scored"
     assert row.values == pytest.approx(
         {
-            "anls": 1.0, "exact_match": 1.0, "milliseconds": 5.0, "strict": 1.0, "iou": 1.0, "hit@0.25": 1.0, "hit@0.5": 1.0,
-            "hit@0.7": 1.0, "page": 1.0, "mass": 0.75, "pointing": 1.0, "w2_0": 0.4, "w2_1": 0.1,
+            "anls": 1.0, "exact_match": 1.0, "milliseconds": 5.0, "strict": 1.0, "iou": 1.0, "hit@0.25": 1.0,
+            "hit@0.5": 1.0, "hit@0.7": 1.0, "page": 1.0, "mass": 0.75, "pointing": 1.0, "w2_0": 0.4, "w2_1": 0.1,
         }
     )  # fmt: skip
     json.dumps(row.to_dict())
