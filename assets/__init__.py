@@ -1,4 +1,4 @@
-"""Paths of the files shipped with Fovea: nano's weights and tokenizer, sample pictures."""
+"""Paths of the files shipped with Fovea: nano's weights and tokenizer, the document reader's weights, samples."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 NANO = ROOT / "nano"
+DOCPARSE = ROOT / "docparse"
 SAMPLES = ROOT / "samples"

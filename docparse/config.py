@@ -1,0 +1,51 @@
+"""Settings of the document reader: flow, network, regions, and when it says that there is no answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from backbone.errors import ConfigError
+from docparse.flow.config import FlowConfig
+from docparse.model import NetworkConfig
+from docparse.regions import RegionConfig
+
+
+@dataclass(frozen=True)
+class DocparseConfig:
+    """Everything that decides an answer, apart from weights."""
+
+    flow: FlowConfig = field(default_factory=lambda: FlowConfig(words=True, entropy=0.0, transport_weight=0.0))
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    regions: RegionConfig = field(default_factory=RegionConfig)
+    settled: float = 0.5  # OUR CHOICE: probability from which an answer is given
+    longest_answer: int = 80  # words
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.settled <= 1 or self.longest_answer < 1:
+            raise ConfigError(f"docparse: 0 <= settled <= 1 and longest_answer >= 1, got {self}")
+        if self.flow.steps > self.network.steps:
+            raise ConfigError(f"docparse: {self.flow.steps} steps, but the network has {self.network.steps} embeddings")
+
+    def for_cells(self, cells_at: dict[int, int]) -> DocparseConfig:
+        """The same with a coarser start where a long document has too many cells at the first level.
+
+        ``cells_at[c]`` is the number of cells of the whole document with ``c`` along the longer side.
+        """
+        first = self.flow.levels[0]
+        while first > 1 and cells_at.get(first, 0) > self.flow.max_particles:
+            first //= 2
+        if first == self.flow.levels[0]:
+            return self
+        return replace(self, flow=replace(self.flow, levels=(first, *self.flow.levels[1:])))
+
+
+def presets() -> dict[str, DocparseConfig]:
+    """The reader and its rivals, all with the same network."""
+    base = DocparseConfig()
+    return {
+        "flow": base,
+        "one-step": replace(base, flow=replace(base.flow, levels=(64,), max_particles=4096)),
+        "kl": replace(base, flow=replace(base.flow, geometry="kl")),
+        "entropy": replace(base, flow=replace(base.flow, entropy=0.5)),
+        "transport": replace(base, flow=replace(base.flow, transport_weight=0.1)),
+    }

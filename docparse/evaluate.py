@@ -1,0 +1,107 @@
+"""Evaluating readers on records: the same examples for every rival, one row a question."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from docparse.answer import read_answer
+from docparse.config import DocparseConfig
+from docparse.data import Example
+from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
+from docparse.flow.cost import ground_cost
+from docparse.flow.divergence import wasserstein2
+from docparse.flow.targets import target_law
+from docparse.losses import regions_of
+from docparse.model import EvidenceNetwork
+from docparse.scoring import Prediction, Row, Truth, score
+
+Reader = Callable[[Example], Prediction]  # one question to a prediction, in page units
+
+
+def flow_reader(network: EvidenceNetwork, config: DocparseConfig, distances: bool = False) -> Reader:
+    """The reader as it answers; ``distances`` adds W2 to the truth after every step."""
+
+    def read(example: Example) -> Prediction:
+        fitted = start_level(example.words, config)
+        with torch.inference_mode():
+            outcome = run_evidence(network, fitted, [ask_words(example.words, example.fields)])[0]
+        found = read_answer(
+            example.words,
+            mass_of_words(outcome.word_mass),
+            outcome.answer.double().numpy(),
+            float(outcome.settled.sigmoid()),
+            fitted,
+        )
+        support, rho = outcome.flow.support, outcome.flow.rho.double().numpy()
+        law = (support.pages.numpy(), support.boxes.double().numpy(), rho)
+        return Prediction(
+            found.text,
+            tuple((region.page, region.box) for region in found.regions),
+            tuple(region.mass for region in found.regions),
+            law,
+            step_distances(outcome, example) if distances and example.truth.answers else (),
+        )
+
+    return read
+
+
+def step_distances(outcome: Outcome, example: Example) -> tuple[float, ...]:
+    """W2 between the law after every step and the truth on that step's support, in page units."""
+    out = []
+    for step in outcome.flow.steps:
+        truth = target_law(step.support, regions_of(example.truth)).rho[None]
+        cost = ground_cost(step.support.points, pages=step.support.pages)
+        out.append(float(wasserstein2(step.rho.float(), truth[0].float(), cost).distance))
+    return tuple(out)
+
+
+def truth_of(example: Example) -> Truth:
+    """What scoring wants to know, in page units."""
+    evidence = tuple(
+        (int(page), tuple(float(v) for v in box))
+        for page, box in zip(example.truth.pages, example.truth.boxes, strict=True)
+    )
+    sizes = {page: (float(w), float(h)) for page, (w, h) in enumerate(example.words.sizes)}
+    return Truth(example.name, example.truth.answers, evidence, sizes, kind=example.truth.kind)  # type: ignore[arg-type]
+
+
+def evaluate_reader(read: Reader, examples: Iterable[Example]) -> list[Row]:
+    """One row an example; a reader that raises fails its row, never the run."""
+    rows = []
+    for example in examples:
+        started = time.perf_counter()
+        try:
+            prediction = read(example)
+        except Exception as error:
+            prediction = Prediction(None, error=f"{type(error).__name__}: {error}")
+        elapsed = 1000 * (time.perf_counter() - started)
+        rows.append(score(truth_of(example), _timed(prediction, elapsed)))
+    return rows
+
+
+def _timed(prediction: Prediction, milliseconds: float) -> Prediction:
+    from dataclasses import replace
+
+    return replace(prediction, milliseconds=milliseconds)
+
+
+def short(rows: Sequence[Row]) -> dict[str, Any]:
+    """Means of the metrics that matter, and of region IoU by evidence area: for logs."""
+    names = ("iou", "hit@0.5", "page", "pointing", "mass", "anls", "exact_match", "strict", "abstained")
+    out: dict[str, Any] = {"n": len(rows), "failed": sum(row.status == "failed" for row in rows)}
+    for name in names:
+        values = [row.values[name] for row in rows if name in row.values]
+        out[name] = round(float(np.mean(values)), 4) if values else None
+    for place in sorted({row.bucket for row in rows if row.bucket}):
+        values = [row.values["iou"] for row in rows if row.bucket == place and "iou" in row.values]
+        out[f"iou {place}"] = (round(float(np.mean(values)), 4), len(values)) if values else None
+    for step in range(8):
+        values = [row.values[f"w2_{step}"] for row in rows if f"w2_{step}" in row.values]
+        if values:
+            out[f"w2_{step}"] = round(float(np.mean(values)), 4)
+    return out

@@ -1,0 +1,151 @@
+"""Fields, network and flow together: from words and a question to the law of every step, and what it says.
+
+All tensors of a call live in the call; the network holds weights only, so documents and users never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from docparse.config import DocparseConfig
+from docparse.fields.words import DocumentWords, WordFields
+from docparse.flow.flow import FlowResult, run_flows
+from docparse.flow.grids import Grid, Support, locate, page_grid, word_support
+from docparse.model import EvidenceNetwork, Particles, WordInputs
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A document and a question, as tensors."""
+
+    words: WordInputs
+    support: Support  # all words
+    sizes: tuple[tuple[float, float], ...]  # of the pages, in page units
+    covered: Tensor  # (n,) how much of the question each word's surroundings answer to, for the settled head
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the flow came to for one question."""
+
+    flow: FlowResult
+    word_mass: Tensor  # (n,) mass of each word under the last law
+    answer: Tensor  # (n,) logits that a word belongs to the answer
+    settled: Tensor  # () logit that there is an answer
+
+
+def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
+    """Tensors of a document with at least one word."""
+    inputs = WordInputs(
+        torch.from_numpy(np.concatenate([fields.matched, words.fixed], 1)),
+        torch.from_numpy(words.vectors[words.which]),
+        torch.from_numpy(fields.question),
+        torch.from_numpy(np.stack([words.left, words.right, words.above, words.below])),
+        torch.from_numpy(np.stack([words.segment, words.line])),
+    )
+    sizes = tuple((float(w), float(h)) for w, h in words.sizes)
+    grid = Grid(sizes, 1, 1)
+    support = word_support(grid, torch.from_numpy(words.boxes), torch.from_numpy(words.page))
+    return Asked(inputs, support, sizes, torch.from_numpy(fields.matched[:, -2]))
+
+
+def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequence[Asked]) -> list[Outcome]:
+    """Flow the evidence of a batch of questions. All documents must start at the same level; see `start_level`."""
+    encoded = [network.encode(a.words) for a in asked]
+    states: list[Tensor] = [h for h, _ in encoded]
+
+    def potential_fn(k: int, supports: Sequence[Support], laws: Sequence[Tensor]) -> list[Tensor]:
+        scale = 1 / config.flow.tau_at(k)
+        if config.flow.geometry == "wasserstein":
+            scale *= config.flow.epsilon_at(k)
+        out = []
+        for i, (support, law) in enumerate(zip(supports, laws, strict=True)):
+            h = network.particles(states[i], _particles(support, asked[i].support, k, config))
+            out.append(-scale * network.logits(h, encoded[i][1], law, k))
+        return out
+
+    def weight_fn(k: int, i: int, children: Support) -> Tensor:
+        return holds_words(children, asked[i].support)
+
+    results = run_flows(
+        [_start(a, config) for a in asked],
+        potential_fn,
+        config.flow,
+        words=[a.support for a in asked],
+        weight_fn=weight_fn,
+    )
+    return [_outcome(network, r, states[i], encoded[i][1], asked[i].covered) for i, r in enumerate(results)]
+
+
+def holds_words(children: Support, words: Support) -> Tensor:
+    """(M,) 1 where a particle holds a word, or is one; others get no mass."""
+    held = torch.zeros(int(children.grid.offsets()[-1]), dtype=torch.bool)
+    held[locate(children.grid, words.points, words.pages)] = True
+    own = torch.where(children.cells >= 0, held[children.cells.clamp(min=0)], children.words >= 0)
+    return own.float()
+
+
+def _start(asked: Asked, config: DocparseConfig) -> Support:
+    first = config.flow.levels[0]
+    support = page_grid(asked.sizes, first)
+    return support.select(holds_words(support, asked.support) > 0)
+
+
+def _particles(support: Support, words: Support, k: int, config: DocparseConfig) -> Particles:
+    """Which word each particle holds, and where the particles are."""
+    owner = torch.full((len(words),), -1, dtype=torch.long)
+    is_word = support.words >= 0
+    owner[support.words[is_word]] = is_word.nonzero()[:, 0]
+    is_cell = support.cells >= 0
+    if bool(is_cell.any()):
+        of_cell = torch.full((int(support.grid.offsets()[-1]),), -1, dtype=torch.long)
+        of_cell[support.cells[is_cell]] = is_cell.nonzero()[:, 0]
+        there = of_cell[locate(support.grid, words.points, words.pages)]
+        owner = torch.where(owner >= 0, owner, there)
+    return Particles(owner, place_of(support, len(support.grid.sizes)))
+
+
+def place_of(support: Support, pages: int) -> Tensor:
+    """(N, PLACE) where a particle lies and how large it is."""
+    x, y = support.points.unbind(1)
+    w, h = (support.boxes[:, 2:] - support.boxes[:, :2]).unbind(1)
+    page = support.pages.float() / max(pages - 1, 1)
+    turn = 2 * torch.pi
+    columns = (2 * x - 1, 2 * y - 1, (turn * x).sin(), (turn * x).cos(), (turn * y).sin(), (turn * y).cos(),
+               w.clamp(min=1e-4).log() / 4, h.clamp(min=1e-4).log() / 4, page)  # fmt: skip
+    return torch.stack(columns, 1)
+
+
+def _outcome(network: EvidenceNetwork, result: FlowResult, h: Tensor, question: Tensor, covered: Tensor) -> Outcome:
+    support, rho = result.support, result.rho
+    is_word = support.words >= 0
+    mass = rho.new_zeros(len(h)).index_add(0, support.words[is_word], rho[is_word])
+    last = result.steps[-1]
+    entropy = -(mass * mass.clamp(min=1e-9).log()).sum()
+    top = mass.topk(min(5, len(mass))).values
+    pages = support.page_mass(rho)
+    signs = torch.stack([
+        entropy / 4, mass.max(), top.sum(), (mass * covered).sum(), pages.max(), covered.max() - (mass * covered).sum(),
+    ])  # fmt: skip
+    del last
+    settled = network.settled_logit(mass @ h, question, signs)
+    return Outcome(result, mass, network.answer_logits(h, question, mass), settled)
+
+
+def start_level(words: DocumentWords, config: DocparseConfig) -> DocparseConfig:
+    """The configuration with a first level that fits the document's size."""
+    sizes = [(float(w), float(h)) for w, h in words.sizes]
+    levels = [config.flow.levels[0] >> i for i in range(8) if config.flow.levels[0] >> i]
+    counts = {level: int(Grid(tuple(sizes), level, level).offsets()[-1]) for level in levels}
+    return config.for_cells(counts)
+
+
+def mass_of_words(mass: Tensor) -> NDArray[np.float64]:
+    """A law over words as numpy, for the region finder."""
+    return mass.detach().double().numpy()

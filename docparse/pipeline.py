@@ -1,0 +1,221 @@
+"""Questions about documents: pages to words, fields and flow, regions, an answer with the place it stands at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from backbone.contracts import Box, Evidence, Ledger, Stage
+from backbone.errors import CancelledError, DataError
+from docparse.answer import Reading, read_answer
+from docparse.config import DocparseConfig
+from docparse.documents import Document, Page
+from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
+from docparse.fields.words import DocumentWords, Embedder, read_words, word_fields
+from docparse.model import EvidenceNetwork
+from docparse.regions import FoundRegion
+from docparse.weights import load_reader
+
+NOT_HERE = "not in this document"
+MAX_QUESTION = 1000  # characters
+OnPage = Callable[[int, int], None]  # pages read, pages in all
+
+
+@dataclass(frozen=True, eq=False)
+class StepView:
+    """The law after one step, for drawing: particles' pages, boxes in pixels of their page as shown, and mass."""
+
+    name: str
+    pages: NDArray[np.int64]  # (N,)
+    boxes: NDArray[np.float64]  # (N, 4)
+    mass: NDArray[np.float64]  # (N,)
+    converged: bool
+    residual: float
+    dropped: float  # mass the sparse support left out
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentAnswer:
+    """An answer and where it stands.
+
+    ``text`` is `NOT_HERE` where the mass did not settle; ``evidence`` is then empty. Boxes are pixels of the page as
+    shown; `docparse.documents.Page.points` gives PDF points. ``steps`` are the laws from coarse to fine.
+    """
+
+    text: str
+    found: bool
+    confidence: float  # 0 to 1
+    evidence: tuple[Evidence, ...]
+    steps: tuple[StepView, ...] = field(repr=False)
+    ledger: Ledger
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, without the laws' particles."""
+        return {
+            "answer": self.text,
+            "found": self.found,
+            "confidence": self.confidence,
+            "evidence": [
+                {
+                    "page": e.page + 1,
+                    "box": [e.box.x0, e.box.y0, e.box.x1, e.box.y1],
+                    "mass": e.mass,
+                    "text": e.text,
+                }
+                for e in self.evidence
+            ],
+            "steps": [
+                {
+                    "name": s.name,
+                    "particles": len(s.mass),
+                    "converged": s.converged,
+                    "residual": s.residual,
+                    "dropped": s.dropped,
+                }
+                for s in self.steps
+            ],
+            "ledger": self.ledger.to_dict(),
+            "notes": list(self.notes),
+        }
+
+
+class DocumentReader:
+    """Weights and settings; shareable. `session` gives what belongs to one document."""
+
+    def __init__(self, network: EvidenceNetwork, config: DocparseConfig, embedder: Embedder | None = None) -> None:
+        """``embedder`` None: the text model of `docparse.documents.embedding`."""
+        self.network, self.config = network.eval(), config
+        if embedder is None:
+            from docparse.documents.embedding import TextEmbedder
+
+            embedder = TextEmbedder()
+        self.embedder = embedder
+
+    @classmethod
+    def load(cls, folder: Path | None = None) -> DocumentReader:
+        """The shipped reader, or that of a folder. Raises `ModelError` for a folder that holds none."""
+        if folder is None:
+            from assets import DOCPARSE
+
+            folder = DOCPARSE
+        return cls(*load_reader(folder))
+
+    def session(
+        self, document: Document, *, on_page: OnPage | None = None, cancel: threading.Event | None = None
+    ) -> DocumentSession:
+        """Read the document's words, once for all questions; ``on_page`` tells the progress.
+
+        Raises:
+            CancelledError: ``cancel`` was set.
+            DataError: not a single page could be read; the message gives the first page's error.
+        """
+        started = time.perf_counter()
+        pages: list[Page] = []
+        for index in range(len(document)):
+            if cancel is not None and cancel.is_set():
+                raise CancelledError(f"cancelled after {index} of {len(document)} pages")
+            pages.append(document.page(index, picture=False))
+            if on_page is not None:
+                on_page(index + 1, len(document))
+        if pages and all(page.error for page in pages):
+            raise DataError(f"{document.name}: no page could be read; page 1: {pages[0].error}")
+        words = read_words(pages, self.embedder)
+        stage = Stage("pages", milliseconds=1000 * (time.perf_counter() - started))
+        return DocumentSession(self, pages, words, stage, (*document.notes, *_page_notes(pages)))
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentSession:
+    """One document, read; its questions do not see each other."""
+
+    reader: DocumentReader
+    pages: list[Page]
+    words: DocumentWords
+    reading: Stage
+    notes: tuple[str, ...]
+
+    def ask(self, question: str, *, cancel: threading.Event | None = None) -> DocumentAnswer:
+        """Answer one question.
+
+        Raises:
+            DataError: the question is empty or longer than `MAX_QUESTION` characters.
+            CancelledError: ``cancel`` was set before the answer was there.
+        """
+        if not question.strip() or len(question) > MAX_QUESTION:
+            raise DataError(f"a question needs 1 to {MAX_QUESTION} characters, got {len(question.strip())}")
+        stages = [self.reading]
+        if not len(self.words):
+            notes = (*self.notes, "the document has no words: nothing was printed on it that could be read")
+            return DocumentAnswer(NOT_HERE, False, 0.0, (), (), Ledger((self.reading,)), notes)
+        with _timed(stages, "fields"):
+            fields = word_fields(self.words, question, self.reader.embedder)
+        _check(cancel)
+        config = start_level(self.words, self.reader.config)
+        with _timed(stages, "flow", config.flow.steps), torch.inference_mode():
+            outcome = run_evidence(self.reader.network, config, [ask_words(self.words, fields)])[0]
+        _check(cancel)
+        with _timed(stages, "answer"):
+            belongs = outcome.answer.double().numpy()
+            settled = float(outcome.settled.sigmoid())
+            reading = read_answer(self.words, mass_of_words(outcome.word_mass), belongs, settled, config)
+        return self._answer(reading, outcome, Ledger(tuple(stages)))
+
+    def _answer(self, reading: Reading, outcome: Outcome, ledger: Ledger) -> DocumentAnswer:
+        evidence = tuple(self._evidence(region) for region in reading.regions)
+        steps = tuple(self._step(outcome, k) for k in range(len(outcome.flow.steps)))
+        notes = self.notes
+        if not outcome.flow.converged:
+            worst = max(step.residual for step in outcome.flow.steps)
+            notes = (*notes, f"a step of the flow did not converge (residual {worst:.1e})")
+        text = reading.text if reading.text is not None else NOT_HERE
+        confidence = reading.confidence if reading.text is not None else 1 - reading.settled
+        return DocumentAnswer(text, reading.text is not None, confidence, evidence, steps, ledger, notes)
+
+    def _evidence(self, region: FoundRegion) -> Evidence:
+        page = self.pages[region.page]
+        x0, y0, x1, y1 = (v * max(page.width, page.height) for v in region.box)
+        text = " ".join(self.words.texts[i] for i in region.members.tolist())
+        return Evidence(
+            region.page, Box(x0, y0, x1, y1, "evidence", min(1.0, region.mass)), min(1.0, region.mass), text
+        )
+
+    def _step(self, outcome: Outcome, k: int) -> StepView:
+        step = outcome.flow.steps[k]
+        pages = step.support.pages.numpy()
+        sides = np.array([max(page.width, page.height) for page in self.pages], np.float64)
+        boxes = step.support.boxes.double().numpy() * sides[pages][:, None]
+        on_words = bool((step.support.words >= 0).any())
+        name = "words" if on_words else f"{step.support.grid.cells} cells a side"
+        mass = step.rho.double().numpy()
+        return StepView(name, pages, boxes, mass, step.converged, step.residual, step.dropped)
+
+
+@contextmanager
+def _timed(stages: list[Stage], name: str, passes: int = 0) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    stages.append(Stage(name, forward_passes=passes, milliseconds=1000 * (time.perf_counter() - started)))
+
+
+def _check(cancel: threading.Event | None) -> None:
+    if cancel is not None and cancel.is_set():
+        raise CancelledError("cancelled before the answer was there")
+
+
+def _page_notes(pages: list[Page]) -> list[str]:
+    notes = [f"page {page.index + 1}: {page.error}" for page in pages if page.error]
+    notes += [f"page {page.index + 1}: {note}" for page in pages for note in page.notes]
+    read = [page.index + 1 for page in pages if page.source == "ocr"]
+    if read:
+        notes.append(f"text of {len(read)} of {len(pages)} pages was read by OCR")
+    return notes

@@ -1,0 +1,87 @@
+"""From the mass of the last step to boxes: highest-density set, groups, boxes around the words that hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backbone.errors import ConfigError
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RegionConfig:
+    """How mass becomes boxes. All of them OUR CHOICE."""
+
+    mass: float = 0.9  # of the highest-density set
+    least: float = 0.1  # of a region, else it is dropped
+    reach: float = 1.2  # particles closer than this many times their height belong together, across the line
+    along: float = 2.0  # the same along a line
+    most: int = 8  # regions
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mass <= 1 or not 0 <= self.least < 1 or min(self.reach, self.along) < 0 or self.most < 1:
+            raise ConfigError(f"regions: 0 < mass <= 1, 0 <= least < 1, reach >= 0, most >= 1; got {self}")
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRegion:
+    """A box in page units with its mass, and the particles in it."""
+
+    page: int
+    box: tuple[float, float, float, float]
+    mass: float
+    members: NDArray[np.int64]
+
+
+def find_regions(
+    rho: FloatArray, boxes: FloatArray, pages: NDArray[np.int64], config: RegionConfig
+) -> list[FoundRegion]:
+    """Regions by falling mass; the heaviest is always kept.
+
+    Args:
+        rho: (N,) the law.
+        boxes: (N, 4) of its particles in page units; words, or cells where there are none.
+        pages: (N,) of the particles.
+        config: see `RegionConfig`.
+    """
+    if not len(rho):
+        return []
+    order = np.argsort(-rho, kind="stable")
+    before = np.cumsum(rho[order]) - rho[order]
+    dense = order[before < config.mass * rho.sum()]
+    label = _components(boxes[dense], pages[dense], config)
+    found = []
+    for number in range(label.max() + 1):
+        members = np.sort(dense[label == number])
+        x0, y0 = boxes[members, :2].min(0)
+        x1, y1 = boxes[members, 2:].max(0)
+        found.append(
+            FoundRegion(
+                int(pages[members[0]]), (float(x0), float(y0), float(x1), float(y1)), float(rho[members].sum()), members
+            )
+        )
+    found.sort(key=lambda region: -region.mass)
+    return [r for i, r in enumerate(found) if i == 0 or r.mass >= config.least * rho.sum()][: config.most]
+
+
+def _components(boxes: FloatArray, pages: NDArray[np.int64], config: RegionConfig) -> NDArray[np.int64]:
+    """(n,) number of each box's connected component, two being joined if the gap between them is small."""
+    height = boxes[:, 3] - boxes[:, 1]
+    size = np.minimum(height[:, None], height[None])
+    across = np.maximum(boxes[:, None, 1], boxes[None, :, 1]) - np.minimum(boxes[:, None, 3], boxes[None, :, 3])
+    along = np.maximum(boxes[:, None, 0], boxes[None, :, 0]) - np.minimum(boxes[:, None, 2], boxes[None, :, 2])
+    same_line = (across < -0.4 * size) & (along < config.along * size)
+    stacked = (along < 0) & (across < config.reach * size)
+    joined = (same_line | stacked) & (pages[:, None] == pages[None])
+    label = np.arange(len(boxes))
+    while True:
+        least = np.where(joined, label[None], len(boxes)).min(1)
+        least = np.minimum(label, least)
+        if (least == label).all():
+            break
+        label = least
+    return np.unique(label, return_inverse=True)[1].astype(np.int64)

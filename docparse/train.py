@@ -1,0 +1,123 @@
+"""Training the reader on records of documents, through the shared loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from backbone.errors import ConfigError, DataError
+from backbone.training import TrainingConfig, TrainingResult, train
+from docparse.config import DocparseConfig
+from docparse.data import Example, load_document
+from docparse.evidence import ask_words, run_evidence
+from docparse.losses import LossWeights, reader_loss
+from docparse.model import EvidenceNetwork
+from docparse.weights import save_reader
+
+
+@dataclass(frozen=True)
+class ReaderTraining:
+    """One training of the evidence network."""
+
+    records: Path  # folder of `docparse.data.make_records`
+    output: Path = Path("runs/docparse")
+    reader: DocparseConfig = field(default_factory=DocparseConfig)
+    weights: LossWeights = field(default_factory=LossWeights)
+    steps: int = 4000
+    questions_per_step: int = 16
+    learning_rate: float = 1.5e-3
+    particles: int = 320  # most particles of a step in training; evaluation may take more
+    most_words: int = 900  # longer documents are left out of training
+    checkpoint_minutes: float = 3.0
+    threads: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.questions_per_step, self.particles, self.most_words) < 1:
+            raise ConfigError(f"training of the reader: counts must be positive, got {self}")
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a document's record is, how many words and questions it has."""
+
+    path: Path
+    words: int
+    questions: int
+
+
+def index_records(folder: Path) -> list[Record]:
+    """All records of a folder with their sizes, which are kept in ``index.json`` beside them."""
+    paths = sorted(folder.glob("*-*.npz"))
+    if not paths:
+        raise DataError(f"{folder} holds no records; make some with: fovea data documents --records {folder}")
+    store = folder / "index.json"
+    known: dict[str, list[int]] = json.loads(store.read_text()) if store.is_file() else {}
+    fresh = [path for path in paths if path.name not in known]
+    for path in fresh:
+        examples = load_document(path)
+        known[path.name] = [len(examples[0].words) if examples else 0, len(examples)]
+    if fresh:
+        store.write_text(json.dumps(known))
+    return [Record(path, *known[path.name]) for path in paths]
+
+
+def batch_maker(config: ReaderTraining, records: list[Record]) -> Callable[[int], list[Example]]:
+    """``batch_at(step)``: questions of documents of about one length, so that little of a batch is padding."""
+    fit = sorted(
+        (r for r in records if r.questions and 0 < r.words <= config.most_words), key=lambda r: (r.words, r.path.name)
+    )
+    if not fit:
+        raise DataError(f"none of {len(records)} documents has between 1 and {config.most_words} words and a question")
+
+    def batch_at(step: int) -> list[Example]:
+        rng = np.random.default_rng([config.seed, 71, step])
+        centre = int(rng.integers(len(fit)))
+        near = np.clip(centre + rng.integers(-40, 41, config.questions_per_step), 0, len(fit) - 1)
+        batch = []
+        for index in near.tolist():
+            examples = load_document(fit[index].path)
+            batch.append(examples[int(rng.integers(len(examples)))])
+        return batch
+
+    return batch_at
+
+
+def make_network(config: DocparseConfig, example: Example) -> EvidenceNetwork:
+    """A network with the widths of the records' fields."""
+    asked = ask_words(example.words, example.fields).words
+    return EvidenceNetwork(config.network, asked.fields.shape[1], asked.vectors.shape[1], asked.question.shape[0])
+
+
+def train_reader(config: ReaderTraining) -> TrainingResult:
+    """Train (or go on) and leave ``output/model``: network.safetensors and config.json."""
+    records = index_records(config.records)
+    torch.manual_seed(config.seed)
+    network = make_network(config.reader, load_document(records[0].path)[0])
+    flow = replace(config.reader.flow, max_particles=min(config.particles, config.reader.flow.max_particles))
+    reader = replace(config.reader, flow=flow)
+
+    def loss(module: nn.Module, batch: list[Example]) -> tuple[Tensor, dict[str, float | Tensor]]:
+        outcomes = run_evidence(network, reader, [ask_words(e.words, e.fields) for e in batch])
+        total, parts = reader_loss(outcomes, batch, reader, config.weights)
+        return total, dict(parts)
+
+    loop = TrainingConfig(
+        steps=config.steps,
+        learning_rate=config.learning_rate,
+        precision="fp32",
+        seed=config.seed,
+        checkpoint_minutes=config.checkpoint_minutes,
+        threads=config.threads,
+    )
+    record: dict[str, Any] = json.loads(json.dumps({"docparse": asdict(config)}, default=str))
+    result = train(network, batch_maker(config, records), loss, loop, config.output, config_record=record)
+    save_reader(network, config.reader, config.output / "model")
+    return result
