@@ -37,6 +37,9 @@ AGENTS: dict[str, AgentEntry] = {
     "expert": AgentEntry("backbone.rollout.agents", "ExpertConfig", "the world's own expert, which reads the world"),
     "random": AgentEntry("backbone.rollout.agents", "RandomConfig", "random actions within the limits"),
     "still": AgentEntry("backbone.rollout.agents", "ConstantConfig", "one action for ever, by default standing still"),
+    "hydra": AgentEntry(
+        "navigation.agent_config", "HydraConfig", "a model that finds objects, thinking where it looks around"
+    ),
     "wander": AgentEntry("navigation.wander", "WanderConfig", "walks until the view is blocked, then turns"),
     "metaworld-expert": AgentEntry(
         "apps.agents", "MetaWorldExpertConfig", "Meta-World's scripted policies, seeing only the observation"
