@@ -45,7 +45,8 @@ def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
     inputs = WordInputs(
         torch.from_numpy(np.concatenate([fields.matched, words.fixed], 1)),
         torch.from_numpy(words.vectors[words.which]),
-        torch.from_numpy(fields.question),
+        torch.from_numpy(fields.question)[None],
+        torch.zeros(len(words), dtype=torch.long),
         torch.from_numpy(np.stack([words.left, words.right, words.above, words.below])),
         torch.from_numpy(np.stack([words.segment, words.line])),
     )
@@ -57,30 +58,30 @@ def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
 
 def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequence[Asked]) -> list[Outcome]:
     """Flow the evidence of a batch of questions. All documents must start at the same level; see `start_level`."""
-    encoded = [network.encode(a.words) for a in asked]
-    states: list[Tensor] = [h for h, _ in encoded]
+    words = WordInputs.join([a.words for a in asked])
+    states, questions = network.encode(words)
 
     def potential_fn(k: int, supports: Sequence[Support], laws: Sequence[Tensor]) -> list[Tensor]:
         scale = 1 / config.flow.tau_at(k)
         if config.flow.geometry == "wasserstein":
             scale *= config.flow.epsilon_at(k)
-        out = []
-        for i, (support, law) in enumerate(zip(supports, laws, strict=True)):
-            h = network.particles(states[i], _particles(support, asked[i].support, k, config))
-            out.append(-scale * network.logits(h, encoded[i][1], law, k))
-        return out
+        particles = _particles(supports, [a.support for a in asked])
+        h = network.particles(states, particles)
+        u = network.logits(h, questions, torch.cat(list(laws)), particles.owner, k)
+        return list(torch.split(-scale * u, [len(s) for s in supports]))
 
     def weight_fn(k: int, i: int, children: Support) -> Tensor:
         return holds_words(children, asked[i].support)
 
-    results = run_flows(
-        [_start(a, config) for a in asked],
-        potential_fn,
-        config.flow,
-        words=[a.support for a in asked],
-        weight_fn=weight_fn,
-    )
-    return [_outcome(network, r, states[i], encoded[i][1], asked[i].covered) for i, r in enumerate(results)]
+    starts = [_start(a, config) for a in asked]
+    supports = [a.support for a in asked]
+    results = run_flows(starts, potential_fn, config.flow, words=supports, weight_fn=weight_fn)
+    masses = [_word_mass(result, len(a.support)) for result, a in zip(results, asked, strict=True)]
+    law = torch.cat(masses)
+    answers = torch.split(network.answer_logits(states, questions, law, words.owner), [len(m) for m in masses])
+    signs = torch.stack([_signs(r, m, a.covered) for r, m, a in zip(results, masses, asked, strict=True)])
+    settled = network.settled_logits(states, questions, law, words.owner, signs)
+    return [Outcome(*parts) for parts in zip(results, masses, answers, settled, strict=True)]
 
 
 def holds_words(children: Support, words: Support) -> Tensor:
@@ -97,18 +98,30 @@ def _start(asked: Asked, config: DocparseConfig) -> Support:
     return support.select(holds_words(support, asked.support) > 0)
 
 
-def _particles(support: Support, words: Support, k: int, config: DocparseConfig) -> Particles:
-    """Which word each particle holds, and where the particles are."""
-    owner = torch.full((len(words),), -1, dtype=torch.long)
+def _particles(supports: Sequence[Support], words: Sequence[Support]) -> Particles:
+    """Which word each particle of a batch holds, and where the particles are."""
+    holders, places, owners, start = [], [], [], 0
+    for i, (support, own) in enumerate(zip(supports, words, strict=True)):
+        holder = _holder(support, own)
+        holders.append(torch.where(holder < 0, -1, holder + start))
+        places.append(place_of(support, len(support.grid.sizes)))
+        owners.append(torch.full((len(support),), i))
+        start += len(support)
+    return Particles(torch.cat(holders), torch.cat(owners), torch.cat(places))
+
+
+def _holder(support: Support, words: Support) -> Tensor:
+    """(n,) the particle that is, or whose cell contains, each word; -1 for none."""
+    holder = torch.full((len(words),), -1, dtype=torch.long)
     is_word = support.words >= 0
-    owner[support.words[is_word]] = is_word.nonzero()[:, 0]
+    holder[support.words[is_word]] = is_word.nonzero()[:, 0]
     is_cell = support.cells >= 0
     if bool(is_cell.any()):
         of_cell = torch.full((int(support.grid.offsets()[-1]),), -1, dtype=torch.long)
         of_cell[support.cells[is_cell]] = is_cell.nonzero()[:, 0]
         there = of_cell[locate(support.grid, words.points, words.pages)]
-        owner = torch.where(owner >= 0, owner, there)
-    return Particles(owner, place_of(support, len(support.grid.sizes)))
+        holder = torch.where(holder >= 0, holder, there)
+    return holder
 
 
 def place_of(support: Support, pages: int) -> Tensor:
@@ -122,20 +135,20 @@ def place_of(support: Support, pages: int) -> Tensor:
     return torch.stack(columns, 1)
 
 
-def _outcome(network: EvidenceNetwork, result: FlowResult, h: Tensor, question: Tensor, covered: Tensor) -> Outcome:
+def _word_mass(result: FlowResult, count: int) -> Tensor:
+    """(n,) the last law's mass on each word."""
     support, rho = result.support, result.rho
     is_word = support.words >= 0
-    mass = rho.new_zeros(len(h)).index_add(0, support.words[is_word], rho[is_word])
-    last = result.steps[-1]
+    return rho.new_zeros(count).index_add(0, support.words[is_word], rho[is_word])
+
+
+def _signs(result: FlowResult, mass: Tensor, covered: Tensor) -> Tensor:
+    """(SIGNS,) how concentrated the law is, and how much of the question is answered to where it lies and at best."""
     entropy = -(mass * mass.clamp(min=1e-9).log()).sum()
     top = mass.topk(min(5, len(mass))).values
-    pages = support.page_mass(rho)
-    signs = torch.stack([
-        entropy / 4, mass.max(), top.sum(), (mass * covered).sum(), pages.max(), covered.max() - (mass * covered).sum(),
-    ])  # fmt: skip
-    del last
-    settled = network.settled_logit(mass @ h, question, signs)
-    return Outcome(result, mass, network.answer_logits(h, question, mass), settled)
+    here = (mass * covered).sum()
+    pages = result.support.page_mass(result.rho)
+    return torch.stack([entropy / 4, mass.max(), top.sum(), here, pages.max(), covered.max() - here])
 
 
 def start_level(words: DocumentWords, config: DocparseConfig) -> DocparseConfig:

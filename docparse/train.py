@@ -21,6 +21,8 @@ from docparse.losses import LossWeights, reader_loss
 from docparse.model import EvidenceNetwork
 from docparse.weights import save_reader
 
+QUESTIONS_OF_ONE = 4  # questions of one document in a batch: reading a record costs more than computing with it
+
 
 @dataclass(frozen=True)
 class ReaderTraining:
@@ -80,11 +82,14 @@ def batch_maker(config: ReaderTraining, records: list[Record]) -> Callable[[int]
     def batch_at(step: int) -> list[Example]:
         rng = np.random.default_rng([config.seed, 71, step])
         centre = int(rng.integers(len(fit)))
-        near = np.clip(centre + rng.integers(-40, 41, config.questions_per_step), 0, len(fit) - 1)
-        batch = []
+        documents = max(1, config.questions_per_step // QUESTIONS_OF_ONE)
+        near = np.clip(centre + rng.integers(-40, 41, documents), 0, len(fit) - 1)
+        batch: list[Example] = []
         for index in near.tolist():
             examples = load_document(fit[index].path)
-            batch.append(examples[int(rng.integers(len(examples)))])
+            chosen = rng.permutation(len(examples))[: -(-(config.questions_per_step - len(batch)) // documents)]
+            batch += [examples[int(i)] for i in chosen]
+            documents -= 1
         return batch
 
     return batch_at
@@ -93,7 +98,7 @@ def batch_maker(config: ReaderTraining, records: list[Record]) -> Callable[[int]
 def make_network(config: DocparseConfig, example: Example) -> EvidenceNetwork:
     """A network with the widths of the records' fields."""
     asked = ask_words(example.words, example.fields).words
-    return EvidenceNetwork(config.network, asked.fields.shape[1], asked.vectors.shape[1], asked.question.shape[0])
+    return EvidenceNetwork(config.network, asked.fields.shape[1], asked.vectors.shape[1], asked.question.shape[1])
 
 
 def train_reader(config: ReaderTraining) -> TrainingResult:
