@@ -53,6 +53,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "generate pictures with tiny things, questions and boxes",
         "fovea data ministar --count 20 --output runs/ministar",
     ),
+    ("data", "documents"): Entry(
+        "apps.commands.data_documents",
+        "generate documents with questions, answers and evidence",
+        "fovea data documents --split held_out --n 50 --output runs/documents",
+    ),
     ("data", "sample"): Entry("apps.commands.data_sample", "make the sample picture again", "fovea data sample"),
     ("data", "record"): Entry(
         "apps.commands.data_record",
