@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         return _fail(_missing_module(error), FAILED)
     except OSError as error:
-        return _fail(str(error), FAILED)
+        return _fail(_system_error(error), FAILED)
     except Exception as error:  # a defect of ours: still one line; the traceback is there for whoever asks for it
         if os.environ.get("FOVEA_TRACEBACK"):
             raise
@@ -79,6 +79,8 @@ def _dispatch(arguments: list[str]) -> int:
         if arguments[1:] and arguments[1] in ("-h", "--help"):
             sys.stdout.write(overview(group))
             return DONE
+        if not arguments[1:]:
+            return _fail(f"{group} needs one more word: {', '.join(_names(group))}", USAGE)
         return _fail(_unknown(arguments[:2], group), USAGE)
     return _fail(_unknown(arguments[:1]), USAGE)
 
@@ -118,11 +120,15 @@ def overview(group: str | None = None) -> str:
 
 
 def _unknown(given: list[str], group: str | None = None) -> str:
-    names = [" ".join(words) for words in REGISTRY if group is None or words[0] == group]
+    names = _names(group)
     candidates = [*names, *(name.split()[0] for name in names)]
     close = difflib.get_close_matches(" ".join(given), candidates, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"no command {' '.join(given)!r}; there are: {', '.join(names)}{hint}"
+
+
+def _names(group: str | None = None) -> list[str]:
+    return [" ".join(words) for words in REGISTRY if group is None or words[0] == group]
 
 
 def _missing_module(error: ModuleNotFoundError) -> str:
@@ -130,6 +136,13 @@ def _missing_module(error: ModuleNotFoundError) -> str:
     if name in EXTRAS:
         return f"this needs the package {name}, which is not installed; run: pip install 'fovea[{EXTRAS[name]}]'"
     return f"{error}; run `fovea doctor` to see what is missing"
+
+
+def _system_error(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    places = " and ".join(str(place) for place in (error.filename, error.filename2) if place is not None)
+    return f"{places}: {error.strerror}; check the path, its permissions and the room on its disk"
 
 
 def _fail(message: str, code: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from apps.commands.check_world import conclude, show
+from apps.commands.common import token_from
 from apps.output import Output
 from backbone.errors import ConfigError, DataError
 
@@ -43,7 +43,7 @@ class Command:
         keys = PRESETS[self.like] if self.like else self._keys()
         probe = ServerProbe(
             self.url if "://" in self.url else f"ws://{self.url}",
-            os.environ.get(self.token_env) if self.token_env else None,
+            token_from(self.token_env),
             keys,
             self.prompt,
             self.timeout,

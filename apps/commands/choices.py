@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from pathlib import Path
+from typing import Annotated, Any, Protocol, cast
 
 import tyro
 
@@ -62,6 +63,36 @@ def with_configs(command: type, world: str | None, agent: str | None) -> type:
         **{key: dataclasses.field(default_factory=make) for key, (_, make) in fields.items()},
     }
     return dataclasses.dataclass(frozen=True, kw_only=True)(type(command.__name__, (command,), namespace))
+
+
+def with_named_configs(command: type, arguments: Sequence[str], agent: str) -> type:
+    """``command`` with the options of the world and of the agent (by default ``agent``) that ``arguments`` name."""
+    return with_configs(command, named_world(arguments), option(arguments, "--agent", agent))
+
+
+class Run(Protocol):
+    """A command that lets an agent act in a world."""
+
+    @property
+    def world(self) -> str:
+        """The world's name."""
+        ...
+
+    @property
+    def agent(self) -> str:
+        """The agent's name."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The run's."""
+        ...
+
+
+def run_folder(kind: str, run: Run) -> Path:
+    """Where a run goes that was given no ``--output``: ``runs/KIND-WORLD-AGENT-SEED``."""
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{run.world}-{run.agent}")
+    return Path("runs") / f"{kind}-{plain}-{run.seed}"
 
 
 def chosen_world(command: object, name: str) -> WorldConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -77,6 +78,16 @@ def check_folder(folder: Path | None, flag: str = "--output") -> None:
     """Raise `ConfigError` if what should become a directory is a file."""
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ConfigError(f"{flag} {folder} is a file; give a directory, which is made if need be")
+
+
+def token_from(variable: str | None, flag: str = "--token-env") -> str | None:
+    """The secret in the environment variable that ``flag`` names; raises `ConfigError` if it holds none."""
+    if variable is None:
+        return None
+    token = os.environ.get(variable)
+    if not token:
+        raise ConfigError(f"{flag} {variable}: there is no such environment variable; export it first")
+    return token
 
 
 def weights_version(model: str) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, named_world, option, with_configs
+from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, run_folder, with_named_configs
+from apps.commands.common import check_folder
 from apps.output import Output
+from backbone.rollout.progress import RunProgress
 
 if TYPE_CHECKING:
     from backbone.records.run import RecordConfig
@@ -48,14 +49,9 @@ class Command:
         from backbone.records.run import record_dataset
 
         config = self.config()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=output.console, transient=True) as progress:
-            bar = progress.add_task(f"{self.agent} in {self.world}", total=None)
-
-            def show(recorded: int, expected: int) -> None:
-                progress.update(bar, completed=recorded, total=expected)
-
-            result = record_dataset(config, on_progress=show)
+        check_folder(self.output)
+        with RunProgress(f"{self.world}, {self.agent}", config.episodes, output.console) as progress:
+            result = record_dataset(config, on_begin=progress.skip, on_episode=lambda row, kept: progress.add(row))
         if not output.as_json:
             _print(output, result)
         output.json(result)
@@ -70,7 +66,7 @@ class Command:
         return RecordConfig(
             world=chosen_world(self, self.world),
             agent=chosen_agent(self, self.agent),
-            output=self._folder(),
+            output=run_folder("record", self) if self.output is None else self.output,
             episodes=self.episodes,
             seed=self.seed,
             execute=self.execute,
@@ -81,17 +77,10 @@ class Command:
             episode_timeout_s=self.episode_timeout_s,
         )
 
-    def _folder(self) -> Path:
-        if self.output is not None:
-            return self.output
-        plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{self.world}-{self.agent}")
-        return Path("runs") / f"record-{plain}-{self.seed}"
-
 
 def command_for(arguments: Sequence[str]) -> type:
     """`Command` with the options of the world and the agent that ``arguments`` name."""
-    world = named_world(arguments)
-    return with_configs(Command, world, option(arguments, "--agent", DEFAULT_AGENT))
+    return with_named_configs(Command, arguments, DEFAULT_AGENT)
 
 
 def _print(output: Output, result: dict[str, Any]) -> None:

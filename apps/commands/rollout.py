@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,16 @@ import tyro
 from rich.markup import escape
 from rich.table import Table
 
-from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, named_world, option, with_configs
+from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, run_folder, with_named_configs
 from apps.output import Output
-from backbone.errors import ConfigError
+from backbone.errors import ConfigError, WorldError
 from backbone.rollout.config import ALL_VIDEOS, RolloutConfig
 from backbone.rollout.results import RolloutResult
 from backbone.rollout.store import film_path
 
 DEFAULT_AGENT = "expert"
 SHOWN_FAILURES = 5
+RAY_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,8 @@ class Command:
         from backbone.rollout.runner import run_rollout
 
         config = self.config()
+        if self.ray is not None:
+            check_ray_address(self.ray)
         result = run_rollout(config, console=output.console)
         if not output.as_json:
             _print(output, result, config.output)
@@ -65,15 +69,18 @@ class Command:
     def config(self) -> RolloutConfig:
         """The resolved settings; raises `ConfigError` for impossible ones."""
         workers_backend: Literal["serial", "processes"] = "processes" if self.workers > 1 else "serial"
+        backend = self.backend or ("ray" if self.ray else workers_backend)
+        if self.gpus_per_worker and backend != "ray":
+            raise ConfigError(f"--gpus-per-worker is asked of Ray and needs --backend ray, got {backend}")
         return RolloutConfig(
             world=chosen_world(self, self.world),
             agent=chosen_agent(self, self.agent),
-            output=self._folder(),
+            output=run_folder("rollout", self) if self.output is None else self.output,
             episodes=self.episodes,
             seed=self.seed,
             execute=self.execute,
             max_steps=self.max_steps,
-            backend=self.backend or ("ray" if self.ray else workers_backend),
+            backend=backend,
             workers=self.workers,
             batch=self.batch,
             ray=self.ray,
@@ -85,17 +92,24 @@ class Command:
             video=_videos(self.video),
         )
 
-    def _folder(self) -> Path:
-        if self.output is not None:
-            return self.output
-        plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{self.world}-{self.agent}")
-        return Path("runs") / f"rollout-{plain}-{self.seed}"
-
 
 def command_for(arguments: Sequence[str]) -> type:
     """`Command` with the options of the world and the agent that ``arguments`` name."""
-    world = named_world(arguments)
-    return with_configs(Command, world, option(arguments, "--agent", DEFAULT_AGENT))
+    return with_named_configs(Command, arguments, DEFAULT_AGENT)
+
+
+def check_ray_address(address: str) -> None:
+    """Raise `WorldError` if nobody listens at a cluster's ``[ray://]HOST:PORT``: Ray itself needs minutes to say so."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # `auto` and `local`: Ray finds these by itself
+    try:
+        socket.create_connection((host, int(port)), RAY_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise WorldError(
+            f"no Ray cluster answers at {address} ({error}); check the address (`ray status` prints it), or start one "
+            "with `ray start --head`"
+        ) from error
 
 
 def _videos(value: str) -> int:

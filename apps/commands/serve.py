@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +14,15 @@ import tyro
 from rich.markup import escape
 
 from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, named_world, option, with_configs
+from apps.commands.common import token_from
 from apps.output import Output
 from apps.server.config import ServerConfig
-from backbone.errors import ConfigError
+from backbone.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from apps.server.robot import Robot
     from apps.server.server import PolicyServer
 
-DEFAULT_AGENT = "random"
 TARGET_HELP = f"{WORLD_HELP}; or a JSON file of a robot's actions and observations"
 
 
@@ -37,7 +36,7 @@ class Command:
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|SPEC.json", help=TARGET_HELP)]
-    agent: str = DEFAULT_AGENT  # random, still, wander, metaworld-expert, package.module:Class
+    agent: str | None = None  # random, still, wander, metaworld-expert, package.module:Class; nothing is served without
     host: str = "127.0.0.1"  # 0.0.0.0 lets the whole network in
     port: int = 8000  # 0: any free one
     token_env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None  # environment variable with the token
@@ -60,10 +59,8 @@ class Command:
         config = self.server_config()
         robot = self.robot()
         if self.save_spec is not None:
-            self.save_spec.write_text(json.dumps(robot.to_plain(), indent=2) + "\n", "utf-8")
-            output.console.print(f"written: {escape(str(self.save_spec))}")
-            output.json({"written": str(self.save_spec)})
-            return 0
+            return _save(robot, self.save_spec, output)
+        assert self.agent is not None  # noqa: S101 - for the type checker: `server_config` asked
         from apps.server.server import PolicyServer
         from backbone.rollout.agents import check_specs
 
@@ -80,8 +77,8 @@ class Command:
     async def _serve(self, server: PolicyServer, output: Output) -> None:
         def listening() -> None:
             output.console.print(
-                f"{escape(self.agent)} for {escape(self.world)} at {server.url} (openpi) and {server.url}/vla-eval; "
-                f"health at http://{server.url.removeprefix('ws://')}/healthz. Ctrl-C ends it"
+                f"{escape(str(self.agent))} for {escape(self.world)} at {server.url} (openpi) and "
+                f"{server.url}/vla-eval; health at http://{server.url.removeprefix('ws://')}/healthz. Ctrl-C ends it"
             )
             if not is_loopback(self.host) and self.token_env is None:
                 output.console.print("[yellow]anybody on the network may use it: set a token with --token-env[/yellow]")
@@ -102,17 +99,12 @@ class Command:
 
     def server_config(self) -> ServerConfig:
         """The settings; raises `ConfigError` for impossible ones, such as a token variable that is not set."""
-        token = None
-        if self.token_env is not None:
-            token = os.environ.get(self.token_env)
-            if not token:
-                raise ConfigError(
-                    f"--token-env {self.token_env}: there is no such environment variable; export it first"
-                )
+        if self.agent is None and self.save_spec is None:  # no default: what moves a robot is somebody's choice
+            raise ConfigError("--agent is missing: what shall be served? `--agent random` to try a connection")
         return ServerConfig(
             host=self.host,
             port=self.port,
-            token=token,
+            token=token_from(self.token_env),
             deadline_s=self.deadline,
             out_of_range=self.out_of_range,
             max_change=self.max_change or None,
@@ -123,6 +115,16 @@ class Command:
             max_batch=self.batch,
             ping_interval_s=self.ping or None,
         )
+
+
+def _save(robot: Robot, path: Path, output: Output) -> int:
+    try:
+        path.write_text(json.dumps(robot.to_plain(), indent=2) + "\n", "utf-8")
+    except OSError as error:
+        raise DataError(f"--save-spec {path}: cannot be written ({error.strerror}); choose another file") from error
+    output.console.print(f"written: {escape(str(path))}")
+    output.json({"written": str(path)})
+    return 0
 
 
 def is_loopback(host: str) -> bool:
@@ -139,4 +141,4 @@ def command_for(arguments: Sequence[str]) -> type:
     """`Command` with the options of the world and the agent that ``arguments`` name."""
     files = [word for word in arguments if is_file(word) and not word.startswith("-")]
     world = None if arguments and arguments[0] in files else named_world(arguments)
-    return with_configs(Command, world, option(arguments, "--agent", DEFAULT_AGENT))
+    return with_configs(Command, world, option(arguments, "--agent", "") or None)

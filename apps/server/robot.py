@@ -85,7 +85,9 @@ def robot_from_file(path: Path) -> Robot:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise DataError(f"{path}: not JSON ({error}); see `fovea serve --help` for an example") from error
+        raise DataError(
+            f"{path}: not JSON ({error}); `fovea serve WORLD --save-spec FILE` writes one to begin with"
+        ) from error
     if not isinstance(values, dict) or set(values) != {"action", "observation"}:
         found = ", ".join(map(str, values)) if isinstance(values, dict) else type(values).__name__
         raise DataError(f"{path}: expected an object with `action` and `observation`, got {found}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
+import socket
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -86,10 +88,7 @@ class PolicyServer:
             )
         except OSError as error:
             self.service.close()
-            raise ServerError(
-                f"cannot listen on {config.host}:{config.port} ({error.strerror or error}); is another server running "
-                "there? Choose another --port"
-            ) from error
+            raise ServerError(_cannot_listen(config, error)) from error
         self._warming = asyncio.ensure_future(self.service.warm_up())
 
     async def ready(self) -> None:
@@ -160,3 +159,17 @@ class PolicyServer:
         finally:
             self._links.discard(link)
             gauge.dec()
+
+
+def _cannot_listen(config: ServerConfig, error: OSError) -> str:
+    """What is wrong with the address: asyncio wraps the system's error in words of its own."""
+    remedies = {
+        errno.EADDRINUSE: ("the port is taken", "choose another --port, or end the server that runs there"),
+        errno.EADDRNOTAVAIL: ("no address of this machine", "choose another --host: 127.0.0.1, or 0.0.0.0 for all"),
+        errno.EACCES: ("not permitted", "ports below 1024 belong to the administrator; choose a higher --port"),
+    }
+    if isinstance(error, socket.gaierror):
+        why, remedy = f"no such host: {error.strerror}", "check --host"
+    else:
+        why, remedy = remedies.get(error.errno or 0, (error.strerror or str(error), "check --host and --port"))
+    return f"cannot listen on {config.host}:{config.port}: {why}; {remedy}"

@@ -22,7 +22,7 @@ from typing import Any
 
 from apps.server.episodes import Episode
 from backbone.contracts import Agent, Observation
-from backbone.errors import ServerError
+from backbone.errors import ConfigError, ServerError
 from backbone.rollout.agents import BatchedAgent
 from backbone.serving.errors import RequestError
 
@@ -50,7 +50,9 @@ class Workers:
     ) -> None:
         """Start ``count`` threads; see `ServerConfig` for the rest."""
         if max_batch > 1 and not isinstance(agent, BatchedAgent):
-            raise ServerError(f"{type(agent).__name__} has no act_many, so requests cannot be batched; use max_batch 1")
+            raise ConfigError(
+                f"{type(agent).__name__} has no act_many, so requests cannot be batched: leave --batch at 1"
+            )
         self.agent, self._count, self._max_abandoned = agent, count, max_abandoned
         self.max_batch, self.batch_wait_s = max_batch, batch_wait_s
         self._loop = asyncio.get_running_loop()

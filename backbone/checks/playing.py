@@ -11,8 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backbone.contracts import ActionSpec, FloatArray, Observation
+from backbone.errors import ConfigError
 from backbone.rollout.agents import RESTING_CHOICES
 from backbone.worlds.world import World
+
+FEWEST_STEPS = 2  # in which something can be seen to change
+
+
+def check_amounts(seed: int, steps: int, index: int = 0) -> None:
+    """Raise `ConfigError` for settings with which no checker can say anything of its subject."""
+    if seed < 0 or index < 0:
+        raise ConfigError(f"seed and index must not be negative, got {seed} and {index}")
+    if steps < FEWEST_STEPS:
+        raise ConfigError(f"steps must be at least {FEWEST_STEPS}, got {steps}")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from backbone.checks.playing import copied, observation_difference
 from backbone.checks.policy_probe import Play, PolicyProbe
 from backbone.checks.report import Check, CheckReport, Finding, Wrong, run_checks
 from backbone.contracts import Decision, FloatArray, Observation
-from backbone.errors import ConfigError, WorldError
+from backbone.errors import WorldError
 from backbone.rollout.agents import AgentConfig, BatchedAgent, check_specs, is_privileged
 from backbone.rollout.config import Episode, episode_seed
 from backbone.rollout.episode import run_episode
@@ -32,6 +32,9 @@ def check_policy(
     """Check an agent against its contract in a world; every finding that failed says what is probably wrong.
 
     The world is taken to be sound; `check_world` says whether it is.
+
+    Raises:
+        ConfigError: a negative ``seed``, or too few ``steps`` to see a difference.
     """
     probe = PolicyProbe(agent, world, seed, steps)
     try:
@@ -46,10 +49,7 @@ def _made(probe: PolicyProbe) -> str:
 
 
 def _spec(probe: PolicyProbe) -> None:
-    try:
-        check_specs(probe.agent.spec, probe.world().action_spec)
-    except ConfigError as error:
-        raise Wrong(str(error)) from error
+    check_specs(probe.agent.spec, probe.world().action_spec)
 
 
 def _chunks(probe: PolicyProbe) -> str:
@@ -223,8 +223,8 @@ def _episode(probe: PolicyProbe) -> str:
 
 
 CHECKS: tuple[Check[PolicyProbe], ...] = (
-    Check("it is made", _made),
-    Check("its actions are the world's", _spec),
+    Check("it is made", _made, ground=True),
+    Check("its actions are the world's", _spec, ground=True),
     Check("decisions are valid: finite, within limits, one length", _chunks),
     Check("the same seed gives the same actions", _deterministic),
     Check("an episode does not depend on those before", _memory),

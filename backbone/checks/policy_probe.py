@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backbone.checks.playing import check_amounts
 from backbone.contracts import Agent, Decision, FloatArray
 from backbone.rollout.agents import AgentConfig, open_session
 from backbone.rollout.config import episode_seed
@@ -13,6 +14,7 @@ class PolicyProbe:
 
     def __init__(self, agent: AgentConfig, world: WorldConfig, seed: int, steps: int) -> None:
         """Both are opened when they are needed; ``steps`` are played in most checks."""
+        check_amounts(seed, steps)
         self.agent_config = agent
         self.world_config = world
         self.seed = seed

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from backbone.errors import FoveaError
+
 Subject = TypeVar("Subject")
 
 
@@ -50,10 +52,14 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Check(Generic[Subject]):
-    """A named check: returns a remark or nothing, and raises `Wrong` where the subject does not hold to it."""
+    """A named check: returns a remark or nothing, and raises `Wrong` where the subject does not hold to it.
+
+    A ``ground`` that breaks with any other error, such as a server that cannot be reached, takes those after it along.
+    """
 
     name: str
     run: Callable[[Subject], str | None]
+    ground: bool = False
 
 
 def run_checks(
@@ -66,14 +72,20 @@ def run_checks(
 ) -> CheckReport:
     """Run all checks in order; after one that failed, ``mend`` puts the probe into a fresh state."""
     findings: list[Finding] = []
+    broken: str | None = None
     for check in checks:
         started = time.perf_counter()
-        try:
-            remark = check.run(probe) or ""
-            finding = Finding(check.name, True, remark, time.perf_counter() - started)
-        except Exception as error:
-            finding = Finding(check.name, False, _message(error), time.perf_counter() - started)
-            mend()
+        if broken is not None:
+            finding = Finding(check.name, False, f"not checked, because of {broken!r}")
+        else:
+            try:
+                remark = check.run(probe) or ""
+                finding = Finding(check.name, True, remark, time.perf_counter() - started)
+            except Exception as error:
+                finding = Finding(check.name, False, _message(error), time.perf_counter() - started)
+                mend()
+                if check.ground and not isinstance(error, Wrong):
+                    broken = check.name
         findings.append(finding)
         if on_finding is not None:
             on_finding(finding)
@@ -81,7 +93,7 @@ def run_checks(
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, Wrong):
+    if isinstance(error, Wrong | FoveaError):  # made to be read
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -11,6 +11,7 @@ import numpy as np
 from websockets.sync.client import ClientConnection, connect
 
 from backbone.checks.report import Wrong
+from backbone.errors import DataError
 from backbone.serving.client import PolicyClient
 from backbone.serving.codec import DTYPES
 
@@ -75,7 +76,7 @@ class ServerProbe:
         """A made-up observation; equal for equal ``number``."""
         keys = self.keys or self.metadata.get("observation_keys")
         if not isinstance(keys, Mapping) or not keys:
-            raise Wrong(
+            raise DataError(
                 "the metadata has no observation_keys, so nobody can know what to send; give the keys by hand "
                 f"(--like {'|'.join(PRESETS)}, or --keys FILE.json)"
             )

@@ -24,6 +24,9 @@ def check_world(
 
     Two episodes are played to their end, others for ``steps`` steps. Pictures and numbers are compared exactly: results
     that do not depend on workers, batches and interruptions need that.
+
+    Raises:
+        ConfigError: a negative ``seed`` or ``index``, or too few ``steps`` to see a difference.
     """
     probe = WorldProbe(config, seed, index, steps)
     try:
@@ -34,7 +37,7 @@ def check_world(
 
 CHECKS: tuple[Check[WorldProbe], ...] = (
     Check("the config is frozen and plain", form.config),
-    Check("it opens", form.opens),
+    Check("it opens", form.opens, ground=True),
     Check("a step before a reset is refused", rules.step_before_reset),
     Check("observations are valid and keep their form", form.observations),
     Check("the pictures show something, and it moves", form.pictures),

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from backbone.checks.playing import Trace, actions_for, begin, play
+from backbone.checks.playing import Trace, actions_for, begin, check_amounts, play
 from backbone.contracts import ActionSpec, FloatArray
 from backbone.worlds.world import World, WorldConfig
 
@@ -18,6 +18,7 @@ class WorldProbe:
 
     def __init__(self, config: WorldConfig, seed: int, index: int, steps: int) -> None:
         """``index`` chooses the episode's options, ``seed`` the episode, ``steps`` how many are played."""
+        check_amounts(seed, steps, index)
         self.config = config
         self.seed = seed
         self.options: Mapping[str, Any] = config.options(index)

@@ -23,7 +23,7 @@ from backbone.rollout.results import EpisodeResult, versions
 from backbone.worlds.world import World, WorldConfig
 
 OnEpisode = Callable[[EpisodeResult, bool], None]  # the result, and whether it was kept
-OnProgress = Callable[[int, int], None]  # episodes that are dealt with, and all
+OnBegin = Callable[[int], None]  # how many episodes earlier calls have dealt with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ class RecordConfig:
 def record_dataset(
     config: RecordConfig,
     *,
+    on_begin: OnBegin | None = None,
     on_episode: OnEpisode | None = None,
-    on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> dict[str, Any]:
     """Record the episodes that ``config.output`` lacks, and finish the data set; the same call goes on after a kill.
@@ -97,7 +97,9 @@ def record_dataset(
             )
         )
         missing = _missing(writer, config)
-        for done, index in enumerate(missing, config.episodes - len(missing) + 1):
+        if on_begin is not None:
+            on_begin(config.episodes - len(missing))
+        for index in missing:
             try:
                 result, row = _one(writer, worlds, agent, rollout, index, config, stop)
             except KeyboardInterrupt as interrupt:
@@ -105,8 +107,6 @@ def record_dataset(
                 raise CancelledError(f"stopped; {kept}") from interrupt
             if on_episode is not None:
                 on_episode(result, row is not None)
-            if on_progress is not None:
-                on_progress(done, config.episodes)
         info = writer.finalize()
     return {
         "output": str(config.output),

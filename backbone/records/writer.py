@@ -21,7 +21,7 @@ from typing import Any, Self
 import pyarrow.parquet as pq
 
 from backbone.contracts import ActionSpec, Observation
-from backbone.errors import DataError
+from backbone.errors import ConfigError, DataError
 from backbone.records import layout
 from backbone.records.columns import features_of
 from backbone.records.episode import EpisodeFiles, EpisodeWriter
@@ -32,9 +32,11 @@ from backbone.records.rows import COMPRESSION, EpisodeRow, VideoPart, episode_fi
 from backbone.records.statistics import Stats, merge, to_json
 from backbone.records.tasks import tasks_of, write_tasks
 from backbone.records.video import VideoQuality
+from backbone.rollout.config import differing_fields
 
 SCRATCH = ".recording"
 RECORDING = "meta/recording.json"
+SHOWN = 3  # reasons of a recording that came to nothing
 
 
 class DatasetWriter:
@@ -61,7 +63,8 @@ class DatasetWriter:
             quality: of the videos.
 
         Raises:
-            DataError: the folder holds something else or a recording of other settings, or another process writes it.
+            ConfigError: the folder holds a recording of other settings; the message names those that differ.
+            DataError: the folder holds something else, or another process writes it.
         """
         self.root = root
         self._spec, self._labels, self._quality = spec, labels, quality or VideoQuality()
@@ -170,6 +173,13 @@ class DatasetWriter:
         self.skipped[index] = {"index": index, "seed": seed, "reason": reason, "message": message}
         self._write_recording()
 
+    def _why_none(self) -> str:
+        """The reasons of the first episodes that were left out."""
+        left_out = [self.skipped[index] for index in sorted(self.skipped)]
+        told = [f"episode {entry['index']} {entry['reason']}: {entry['message'][:200]}" for entry in left_out[:SHOWN]]
+        more = f"; and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+        return f"; left out: {'; '.join(told)}{more}" if told else ""
+
     def _write_recording(self) -> None:
         skipped = [self.skipped[index] for index in sorted(self.skipped)]
         write_json(self.root / RECORDING, {"run": self._run, "skipped": skipped}, self.scratch)
@@ -181,7 +191,7 @@ class DatasetWriter:
             DataError: no episode was recorded, so there is no data set.
         """
         if self._info is None or not self.rows:
-            raise DataError(f"{self.root}: no episode was recorded, so there is no data set to finish")
+            raise DataError(f"{self.root}: no episode was recorded, so there is no data set{self._why_none()}")
         self._write_summary()
         self.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -212,8 +222,12 @@ class DatasetWriter:
         path = self.root / RECORDING
         if path.exists():
             noted = read_json(path)
-            if noted.get("run") != self._run:
-                raise DataError(f"{path}: recorded with {noted.get('run')}, now {self._run}; choose another folder")
+            changed = differing_fields(noted.get("run") or {}, self._run)
+            if changed:
+                raise ConfigError(
+                    f"{self.root} holds a recording of other settings ({'; '.join(changed)}); give the same settings "
+                    "to go on with it, or choose another folder"
+                )
             self.skipped = {entry["index"]: entry for entry in noted.get("skipped", ())}
         else:
             self._write_recording()

@@ -23,7 +23,7 @@ class RunProgress:
         self._name = name
         self._total = total
         self._console = console
-        self._done = self._scored = self._successes = 0
+        self._done = self._failed = self._scored = self._successes = 0
         self._new = 0
         self._started = self._printed = time.monotonic()
         self._bar: Progress | None = None
@@ -45,11 +45,18 @@ class RunProgress:
         if self._bar is not None:
             self._bar.stop()
 
+    def skip(self, count: int) -> None:
+        """Count episodes that an earlier run dealt with, and of which nothing more is known here."""
+        self._done += count
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
+
     def add(self, row: EpisodeResult, *, new: bool = True) -> None:
         """Count one row; ``new`` ones were run just now."""
         self._done += 1
         self._new += new
         self._scored += row.status == "scored"
+        self._failed += row.status != "scored"
         self._successes += row.status == "scored" and row.success
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, rate=self.rate())
@@ -58,9 +65,8 @@ class RunProgress:
 
     def rate(self) -> str:
         """The success rate so far with its interval, and the failures."""
-        failed = self._done - self._scored
         text = f"success {wilson(self._successes, self._scored)}" if self._scored else "nothing scored"
-        return f"{text}, {failed} failed" if failed else text
+        return f"{text}, {self._failed} failed" if self._failed else text
 
     def _line(self) -> None:
         now = time.monotonic()

@@ -72,7 +72,7 @@ def test_every_example_parses(words: tuple[str, ...], monkeypatch: pytest.Monkey
     [
         ([], "usage: fovea COMMAND"),
         (["trian"], "did you mean 'train'" if ("train", "backbone") in REGISTRY else "no command"),
-        (["eval"], "no command 'eval'; there are: eval perception"),
+        (["eval"], "eval needs one more word: eval perception"),
         (["data", "ministra"], "did you mean 'data ministar'?"),
         (["ask"], "Missing from fovea ask"),
         (["ask", "a.png", "q", "--regime", "300"], "300"),
@@ -98,7 +98,12 @@ def test_a_missing_picture_is_one_line_and_code_1(capsys: pytest.CaptureFixture[
         (KeyboardInterrupt(), 130, "fovea: interrupted"),
         (CancelledError("3 of 9 items done"), 130, "fovea: interrupted: 3 of 9 items done"),
         (ConfigError("first\nsecond"), 2, "fovea: first second"),
-        (PermissionError(13, "Permission denied", "/x"), 1, "fovea: [Errno 13] Permission denied: '/x'"),
+        (
+            PermissionError(13, "Permission denied", "/x"),
+            1,
+            "fovea: /x: Permission denied; check the path, its permissions and the room on its disk",
+        ),
+        (OSError("the cable is loose"), 1, "fovea: the cable is loose"),
         (
             ModuleNotFoundError("No module named 'gradio'", name="gradio"),
             1,

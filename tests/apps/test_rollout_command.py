@@ -63,6 +63,8 @@ def test_failed_episodes_fail_the_command_unless_allowed(tmp_path: Path, capsys:
         ([WORLD, "--video", "some"], 2, "--video takes a number"),
         ([WORLD, "--workers", "0"], 2, "workers = 0"),
         ([WORLD, "--world.broken"], 1, "buy another one"),
+        ([WORLD, "--gpus-per-worker", "1"], 2, "needs --backend ray, got serial"),
+        ([WORLD, "--ray", "127.0.0.1:1"], 1, "no Ray cluster answers at 127.0.0.1:1"),
         (["tests.toy_world:Nothing"], 2, "no dataclass 'Nothing'"),
         (["tests.no_module:Config"], 2, "no module"),
         (["tests.toy_world:ToyPolicyConfig"], 2, "lacks world, options"),
@@ -114,7 +116,7 @@ def test_check_world_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> N
     code, out, _ = run(capsys, "check", "world", WORLD, "--world.discrete")
     assert code == 0
     assert "20 checks held, 0 failed" in out
-    broken = ["tests.backbone.test_checks:BrokenConfig", "--world.kind", "SharedBuffer"]
+    broken = ["tests.backbone.broken_worlds:BrokenConfig", "--world.kind", "SharedBuffer"]
     code, out, _ = run(capsys, "check", "world", *broken, "--json")
     report: dict[str, Any] = json.loads(out)
     assert code == 1
@@ -126,7 +128,7 @@ def test_check_policy_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> 
     code, out, _ = run(capsys, "check", "policy", POLICY, "--world", WORLD)
     assert code == 0
     assert "11 checks held, 0 failed" in out
-    code, out, _ = run(capsys, "check", "policy", "tests.backbone.test_checks:BrokenPolicyConfig", "--world", WORLD,
+    code, out, _ = run(capsys, "check", "policy", "tests.backbone.broken_policies:BrokenPolicyConfig", "--world", WORLD,
                        "--agent.kind", "Undead")  # fmt: skip
     assert code == 1
     assert "FAIL a closed session stays closed" in out

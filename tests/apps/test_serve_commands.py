@@ -62,7 +62,7 @@ def command(*words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_a_robots_file_until_a_signal(robot, number):
-    served_arm = command(str(robot), "--port", "0", "--token-env", "MY_TOKEN", MY_TOKEN="a" * 12)
+    served_arm = command(str(robot), "--agent", "random", "--port", "0", "--token-env", "MY_TOKEN", MY_TOKEN="a" * 12)
     with served_arm as (process, url), PolicyClient(url, token="a" * 12) as client:
         assert client.get_server_metadata()["world"] == "arm"
         seen = {"images/front": np.zeros((8, 12, 3), np.uint8), "state": np.zeros(2, np.float32), "prompt": ""}
@@ -73,19 +73,34 @@ def test_serve_a_robots_file_until_a_signal(robot, number):
         assert time.perf_counter() - began < 10
 
 
-def test_serve_says_what_is_wrong(robot, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("arm.json", 2, "--agent is missing"),
+        ("arm.json --agent expert", 2, "cannot be served"),
+        ("arm.json --agent random --token-env NO_SUCH", 2, "no such environment variable"),
+        ("arm.json --agent nobody", 2, "there are: "),
+        ("arm.json --agent metaworld-expert", 2, "the agent's actions are not the world's"),
+        ("arm.json --agent random --alias x", 2, "--alias takes"),
+        ("arm.json --agent random --batch 2", 2, "leave --batch at 1"),
+        ("arm.json --agent random --host 192.0.2.1", 1, "no address of this machine; choose another --host"),
+        ("arm.json --agent random --host no-such-host.invalid", 1, "no such host: "),
+        ("arm.json --save-spec arm.json/x.json", 1, "--save-spec arm.json/x.json: cannot be written (Not a directory)"),
+        ("gone.json --agent random", 1, "cannot be read"),
+        ("roms --agent random", 2, "did you mean 'rooms'"),
+    ],
+)
+def test_serve_says_what_is_wrong(robot, capsys, monkeypatch, words, code, said):
     monkeypatch.delenv("NO_SUCH", raising=False)
-    for words, said in (
-        ([str(robot), "--agent", "expert"], "cannot be served"),
-        ([str(robot), "--token-env", "NO_SUCH"], "no such environment variable"),
-        ([str(robot), "--agent", "nobody"], "there are: "),
-        ([str(robot), "--agent", "metaworld-expert"], "the agent's actions are not the world's"),
-        ([str(robot), "--alias", "x"], "--alias takes"),
-        (["gone.json"], "cannot be read"),
-        (["roms"], "did you mean 'rooms'"),
-    ):
-        assert main(["serve", *words]) != 0
-        assert said in capsys.readouterr().err
+    monkeypatch.chdir(robot.parent)
+    assert main(["serve", *words.split()]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_taken_port_is_named(robot, capsys):
+    with served() as server:
+        assert main(["serve", str(robot), "--agent", "random", "--port", str(server.port)]) == 1
+    assert "the port is taken; choose another --port" in capsys.readouterr().err
 
 
 def test_a_good_server_passes_every_check(capsys):
@@ -194,7 +209,11 @@ def test_no_server_and_no_health_are_explained(capsys):
     with imitation(_stock(lambda _: np.zeros((4, 2))), healthy=False) as url:
         assert "HTTP 404" in _failures(url)["GET /healthz answers OK"]
     assert main(["check", "server", url, "--timeout", "1"]) == 1  # it has gone
-    assert "nobody listens" in " ".join(capsys.readouterr().out.split())
+    said = capsys.readouterr().out
+    assert said.count("nobody listens") == 1
+    assert said.count("not checked, because of 'it speaks first, with metadata'") == 7
+    assert main(["check", "server", url, "--token-env", "NO_SUCH_TOKEN"]) == 2
+    assert "--token-env NO_SUCH_TOKEN: there is no such" in capsys.readouterr().err
     with served(lambda *_: unchecked(np.zeros((1, 2)))) as server:
         assert main(["check", "server", server.url, "--keys", __file__]) == 1
 

@@ -24,7 +24,7 @@ from serving_helpers import (
 from websockets.exceptions import ConnectionClosed
 
 from apps.server.observations import Camera, ObservationLayout
-from backbone.errors import ServerError
+from backbone.errors import ConfigError, ServerError
 from backbone.serving.codec import pack
 
 
@@ -157,7 +157,7 @@ def test_requests_waiting_together_are_answered_by_one_inference():
     for number in range(4):
         for step, wanted in enumerate(alone(range(4), seed=number)):
             assert np.array_equal(answers[number * 10 + step], wanted)
-    with pytest.raises(ServerError, match="act_many"), served(max_batch=2):
+    with pytest.raises(ConfigError, match="act_many"), served(max_batch=2):
         pass
 
 

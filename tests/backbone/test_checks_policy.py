@@ -8,6 +8,7 @@ import pytest
 from broken_policies import BROKEN_POLICIES, BrokenPolicyConfig
 
 from backbone.checks import check_policy
+from backbone.errors import ConfigError
 from backbone.rollout.agents import ConstantConfig, ExpertConfig, RandomConfig
 from tests.toy_world import ToyConfig, ToyPolicyConfig
 
@@ -40,3 +41,10 @@ def test_every_check_of_a_policy_has_a_policy_that_breaks_it() -> None:
 def test_an_agent_that_cannot_be_made_says_why() -> None:
     report = check_policy(ConstantConfig((1.0, 2.0, 3.0)), ToyConfig())
     assert "needs 2 values" in report.failed[0].message
+    assert {f.message for f in report.failed[1:]} == {"not checked, because of 'it is made'"}
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"steps": 1}])
+def test_settings_with_which_nothing_can_be_checked_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        check_policy(RandomConfig(), ToyConfig(), **wrong)

@@ -6,6 +6,7 @@ import pytest
 from broken_worlds import BROKEN_WORLDS, ArrayOptionsConfig, BrokenConfig, ThawedConfig
 
 from backbone.checks import check_world
+from backbone.errors import ConfigError
 from tests.toy_world import ToyConfig
 
 
@@ -41,7 +42,14 @@ def test_every_check_of_a_world_has_a_world_that_breaks_it() -> None:
     assert covered == {finding.name for finding in report.findings}
 
 
-def test_a_world_that_cannot_be_opened_fails_every_check_with_its_reason() -> None:
+def test_a_world_that_cannot_be_opened_says_so_once_and_nothing_else_is_checked() -> None:
     report = check_world(ToyConfig(broken=True))
     assert {f.name for f in report.failed} >= {"it opens", "close may be repeated"}
     assert "buy another one" in report.failed[0].message
+    assert {f.message for f in report.failed[1:]} == {"not checked, because of 'it opens'"}
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"index": -1}, {"steps": 1}])
+def test_settings_with_which_nothing_can_be_checked_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        check_world(ToyConfig(), **wrong)

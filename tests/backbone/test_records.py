@@ -257,7 +257,7 @@ def test_a_recording_grows_but_does_not_shrink_or_change(tmp_path: Path) -> None
     assert record_dataset(config(episodes=3))["n"]["recorded"] == 3
     with pytest.raises(ConfigError, match="at least 3"):
         record_dataset(config(episodes=2))
-    with pytest.raises(DataError, match="seed"):
+    with pytest.raises(ConfigError, match=r"other settings \(seed: 0 -> 1\)"):
         record_dataset(config(episodes=3, seed=1))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/mine.txt").write_text("keep")
