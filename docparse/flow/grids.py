@@ -200,9 +200,9 @@ def split(log_rho: Tensor, parent: Tensor, weights: Tensor | None = None) -> Ten
     Raises:
         DataError: a weight below 0 or not finite, or another number of weights than children.
     """
-    n = len(log_rho)
+    n, parent = len(log_rho), parent.to(log_rho.device)
     ones = log_rho.new_ones(len(parent))
-    weights = ones if weights is None else weights.to(log_rho.dtype)
+    weights = ones if weights is None else weights.to(ones)
     if weights.shape != parent.shape or not bool(torch.isfinite(weights).all()) or bool((weights < 0).any()):
         raise DataError(f"split: {tuple(weights.shape)} weights for {len(parent)} children, each must be >= 0")
     total = log_rho.new_zeros(n).index_add(0, parent, weights)
@@ -228,7 +228,7 @@ def sparsify(
     Returns:
         The kept particles in their old order; differentiable in log_rho (the choice itself is not).
     """
-    mass = log_rho.detach().double().exp()
+    mass = log_rho.detach().double().exp().cpu()  # supports live on the CPU, laws where the model is
     order = mass.argsort(descending=True, stable=True)
     before = mass[order].cumsum(0) - mass[order]
     used = (torch.ones_like(order) if counts is None else counts.to(order)[order]).cumsum(0)
@@ -238,8 +238,8 @@ def sparsify(
     # no gap: a big family that does not fit ends the list, rather than letting lighter ones in before it
     wanted &= (~wanted).cumsum(0) == 0
     index = order[wanted].sort().values
-    kept = log_rho[index]
-    dropped = (1 - mass[index].sum() / mass.sum()).clamp_min(0).to(log_rho.dtype)
+    kept = log_rho[index.to(log_rho.device)]
+    dropped = (1 - mass[index].sum() / mass.sum()).clamp_min(0).to(log_rho)
     return Refined(support.select(index), kept - torch.logsumexp(kept, 0), index, dropped)
 
 
@@ -264,19 +264,19 @@ def refine(
     """
     fine, parent = children
     share = split(torch.zeros_like(log_rho), parent, weights)
-    counts = torch.zeros(len(support), dtype=torch.long).index_add(0, parent, (share > -math.inf).long())
+    counts = torch.zeros(len(support), dtype=torch.long).index_add(0, parent, (share > -math.inf).long().cpu())
     kept = sparsify(support, log_rho, keep, limit, counts)
     position = torch.full((len(support),), -1, dtype=torch.long)
     position[kept.parent] = torch.arange(len(kept.parent))
-    index = ((position[parent] >= 0) & (share > -math.inf)).nonzero()[:, 0]
-    log_fine = kept.log_rho[position[parent[index]]] + share[index]
+    index = ((position[parent] >= 0) & (share > -math.inf).cpu()).nonzero()[:, 0]
+    log_fine = kept.log_rho[position[parent[index]].to(share.device)] + share[index.to(share.device)]
     result = sparsify(fine.select(index), log_fine, 1.0, limit)  # one family may exceed the limit alone
     dropped = kept.dropped + (1 - kept.dropped) * result.dropped
     return Refined(result.support, result.log_rho, parent[index][result.parent], dropped)
 
 
 def _with_leaves(children: Support, parent: Tensor, support: Support, leaves: Tensor) -> tuple[Support, Tensor]:
-    """The children, then the particles that stay themselves; a coarse cell among finer ones is no cell of their grid."""
+    """The children, then the particles that stay themselves; a coarse cell is no cell of a finer grid."""
     stay = support.select(leaves)
     same = children.grid == support.grid
     cells = stay.cells if same else torch.full_like(stay.cells, -1)
