@@ -64,11 +64,16 @@ def regions_of(truth: Truth) -> list[Region]:
 
 def answer_loss(outcome: Outcome, truth: Truth) -> Tensor:
     """Binary cross entropy of the answer's words, over words that carry mass or are evidence."""
+    return answer_loss_of(outcome.answer, outcome.word_mass, truth)
+
+
+def answer_loss_of(logits: Tensor, mass: Tensor, truth: Truth) -> Tensor:
+    """`answer_loss` of logits (n,) under the mass (n,) of the words."""
     wanted = torch.from_numpy(truth.answer_words.astype("float32"))
-    counted = (outcome.word_mass.detach() > 1e-3) | torch.from_numpy(truth.evidence_words)
+    counted = (mass.detach() > 1e-3) | torch.from_numpy(truth.evidence_words)
     if not bool(counted.any()):
-        return outcome.answer.sum() * 0
-    return functional.binary_cross_entropy_with_logits(outcome.answer[counted], wanted[counted])
+        return logits.sum() * 0
+    return functional.binary_cross_entropy_with_logits(logits[counted], wanted[counted])
 
 
 def soft_box_loss(outcome: Outcome, truth: Truth) -> Tensor | None:
