@@ -29,9 +29,10 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The sample picture, from a generated scene of the held-out split.
+# The sample picture and the sample document, generated from the held-out splits.
 samples: $(VENV)/installed-dev
 	$(BIN)/fovea data sample --output assets/samples
+	$(BIN)/fovea data sample-document --output assets/samples
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache fovea.egg-info

@@ -25,6 +25,22 @@ def regions_table(regions: Sequence[Box]) -> Table:
     return table
 
 
+def evidence_table(evidence: Sequence[Mapping[str, Any]]) -> Table:
+    """Where the answer stands: page, box in pixels of the page as shown, box in PDF points, mass, text."""
+    table = Table(title="Where it stands (corners in pixels of the page as shown)", title_justify="left")
+    points = any(entry["points"] for entry in evidence)
+    for name in ("", "page", "x0, y0, x1, y1", *(["left, bottom, right, top in points"] if points else []), "mass"):
+        table.add_column(name, justify="right")
+    table.add_column("text")
+    for number, entry in enumerate(evidence, 1):
+        cells = [str(number), str(entry["page"]), ", ".join(f"{value:.0f}" for value in entry["box"])]
+        if points:
+            cells.append(", ".join(f"{value:.1f}" for value in entry["points"] or ()))
+        text = entry["text"] if len(entry["text"]) <= 200 else entry["text"][:199] + "…"
+        table.add_row(*cells, f"{entry['mass']:.2f}", escape(text))
+    return table
+
+
 def ledger_table(ledger: Ledger) -> Table:
     """Every stage and the total: tokens, forward passes and milliseconds."""
     table = Table(title="What it cost (tokens, forward passes, time)", title_justify="left")

@@ -22,11 +22,11 @@ from docparse.documents import Document, Page
 from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
 from docparse.fields.words import DocumentWords, Embedder, read_words, word_fields
 from docparse.model import EvidenceNetwork
+from docparse.question import check_question
 from docparse.regions import FoundRegion
 from docparse.weights import load_reader
 
 NOT_HERE = "not in this document"
-MAX_QUESTION = 1000  # characters
 OnPage = Callable[[int, int], None]  # pages read, pages in all
 
 
@@ -148,11 +148,10 @@ class DocumentSession:
         """Answer one question.
 
         Raises:
-            DataError: the question is empty or longer than `MAX_QUESTION` characters.
+            DataError: the question is empty, has no words, or is longer than `docparse.question.MAX_QUESTION`.
             CancelledError: ``cancel`` was set before the answer was there.
         """
-        if not question.strip() or len(question) > MAX_QUESTION:
-            raise DataError(f"a question needs 1 to {MAX_QUESTION} characters, got {len(question.strip())}")
+        check_question(question)
         stages = [self.reading]
         if not len(self.words):
             notes = (*self.notes, "the document has no words: nothing was printed on it that could be read")

@@ -36,12 +36,22 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
     ("ask",): Entry(
         "apps.commands.ask", "answer a question about a picture", 'fovea ask photo.jpg "What colour is the flag?"'
     ),
+    ("read",): Entry(
+        "apps.commands.read",
+        "answer a question about a document, with the place it stands at",
+        'fovea read contract.pdf "When does the lease end?" --output runs/read',
+    ),
     ("demo",): Entry("apps.commands.demo", "the same in a web page on this machine", "fovea demo --port 7860"),
     ("doctor",): Entry("apps.commands.doctor", "what works on this machine, and how to get the rest", "fovea doctor"),
     ("eval", "perception"): Entry(
         "apps.commands.eval_perception",
         "score a method on a benchmark of tiny things in large pictures",
         "fovea eval perception ministar --method sparc --regime 256 --limit 40",
+    ),
+    ("eval", "navigation"): Entry(
+        "apps.commands.eval_navigation",
+        "measure an agent that finds objects: SR, SPL, SOT, how often it reasons, why it fails",
+        "fovea eval navigation --world rooms --n 300 --strategy learned",
     ),
     ("eval", "compare"): Entry(
         "apps.commands.eval_compare",
@@ -59,6 +69,9 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "fovea data documents --split held_out --n 50 --output runs/documents",
     ),
     ("data", "sample"): Entry("apps.commands.data_sample", "make the sample picture again", "fovea data sample"),
+    ("data", "sample-document"): Entry(
+        "apps.commands.data_sample_document", "make the sample document again", "fovea data sample-document"
+    ),
     ("data", "record"): Entry(
         "apps.commands.data_record",
         "record an agent's episodes as a LeRobot data set",
