@@ -26,7 +26,7 @@ class Command:
     split: Literal["train", "held_out"] = "held_out"  # fonts, templates and part of the wording apart
     n: int = 20  # documents
     seed: int = 0  # seed of the first document; the others follow
-    kind: Literal["any", "invoice", "form", "letter", "table", "report", "slides"] = "any"  # of document
+    kind: Literal["any", "invoice", "form", "letter", "table", "report", "slides", "manual"] = "any"  # of document
     pages: int = 0  # pages a document, 1 to 8 (default: drawn, most often 1)
     scan: Literal["some", "all", "none"] = "some"  # which documents look scanned
     questions: int = 8  # at most, a document

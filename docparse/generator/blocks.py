@@ -8,7 +8,7 @@ from docparse.generator.document import Split
 from docparse.generator.draft import Draft
 from docparse.generator.fields import Field
 from docparse.generator.fonts import Face, height
-from docparse.generator.sheet import Align, Span, text_width
+from docparse.generator.sheet import Align, Span, text_width, wrapped
 from docparse.generator.values import pick
 
 ARRANGEMENTS: dict[Split, tuple[str, ...]] = {
@@ -170,11 +170,13 @@ def _cells(draft: Draft, x: float, y: float, width: float, fields: Sequence[Fiel
     look, sheet = draft.look, draft.sheet
     small = look.face(0.75, bold=look.label_bold and not boxed)
     across = max(1, min(int(draft.rng.integers(1, 5)), int(width // (look.size * 11)), len(fields)))
+    longest = max(_widest_word(f.value, face) for f in fields)  # a word that is wider than its cell would overlap
+    across = max(1, min(across, int(width // (longest + look.size * 1.5))))
     cell = width / across
     pad = round(look.size * 0.35)
     for start in range(0, len(fields), across):
         row = fields[start : start + across]
-        tall = max(len(_lines(f.value, face, cell - 3 * pad)) for f in row)
+        tall = max(len(wrapped(f.value, face, cell - 3 * pad)) for f in row)
         deep = round(height(small) * 1.05 + tall * height(face) * 1.15) + 2 * pad
         if y + deep > draft.bottom:
             break
@@ -190,10 +192,9 @@ def _cells(draft: Draft, x: float, y: float, width: float, fields: Sequence[Fiel
     return round(y + look.size * 0.3)
 
 
-def _lines(text: str, face: Face, width: float) -> list[list[str]]:
-    from docparse.generator.sheet import wrapped
-
-    return wrapped(text, face, width)
+def _widest_word(text: str, face: Face) -> float:
+    """The width of the widest word."""
+    return max((text_width(word, face) for word in text.split()), default=0.0)
 
 
 def _dotted(draft: Draft, x: float, y: float, width: float, fields: Sequence[Field], face: Face, dash: int = 2) -> int:

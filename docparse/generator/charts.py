@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from docparse.generator.draft import Draft
 from docparse.generator.fonts import Face, height
-from docparse.generator.sheet import Colour, Span, text_width, union
+from docparse.generator.sheet import AreaMark, Colour, Span, text_width, union
 from docparse.generator.values import pick
 
 PALETTE: tuple[Colour, ...] = (
@@ -127,8 +127,6 @@ def _line(draft: Draft, frame: tuple[float, float, float, float], series: Series
 
 def _pie(draft: Draft, frame: tuple[float, float, float, float], series: Series, face: Face) -> list[Span]:
     """A pie with a legend to its right; the values stand in the legend."""
-    from docparse.generator.sheet import AreaMark
-
     x0, y0, x1, y1 = _inset(frame, face)
     size = min(y1 - y0, (x1 - x0) * 0.45)
     total, angle = sum(series.values), -90.0

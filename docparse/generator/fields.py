@@ -77,7 +77,8 @@ def composed(values: Values, taken: set[str]) -> Field:
     while True:
         kind = pick(rng, tuple(NOUNS))
         nouns, modifiers = NOUNS[kind]
-        noun, synonym = pick(rng, nouns).split("=")
+        entry, _, own = pick(rng, nouns).partition("@")
+        noun, synonym = entry.split("=")
         modifier = pick(rng, modifiers)
         held = noun in HELD_WORDS or modifier in HELD_WORDS
         if (values.split == "train" and held) or (values.split == "held_out" and not held and rng.random() < 0.5):
@@ -88,7 +89,7 @@ def composed(values: Values, taken: set[str]) -> Field:
     asks = [label, f"{modifier} {synonym}"]
     if modifier in MODIFIER_SYNONYMS:
         asks += [f"{MODIFIER_SYNONYMS[modifier]} {noun}"]
-    return Field(label, label.capitalize(), tuple(asks), (), values.make(kind), kind)
+    return Field(label, label.capitalize(), tuple(asks), (), values.make(own or kind), own or kind)
 
 
 def chosen(values: Values, group: str, count: int, exclude: tuple[str, ...] = ()) -> list[Field]:

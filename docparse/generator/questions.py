@@ -36,6 +36,14 @@ _BY_KIND: dict[str, tuple[str, ...]] = {
     "town": ("Where is the {n}{s}?",),
     "time": ("At what time is the {n}{s}?",),
     "measure": ("How much is the {n}{s}?",),
+    "weight": ("How heavy is it: what is the {n}{s}?", "How high is the {n}{s}?"),
+    "length": ("How long is the {n}{s}?",),
+    "temperature": ("How high is the {n}{s}?", "How warm is the {n}{s}?"),
+    "pressure": ("How high is the {n}{s}?",),
+    "voltage": ("How high is the {n}{s}?",),
+    "volume": ("How large is the {n}{s}?",),
+    "distance": ("How far is the {n}{s}?",),
+    "area": ("How large is the {n}{s}?",),
     "days": ("How long is the {n}{s}?",),
 }
 _CELL: dict[Split, tuple[str, ...]] = {

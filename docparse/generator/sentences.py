@@ -11,18 +11,18 @@ from docparse.generator.sentence_words import FILLING, STATED
 from docparse.generator.values import Values, pick
 
 _SLOTS = re.compile(r"\{(topic|company|town|person)\}")
-_VALUE = re.compile(r"\[(\w+)\]")
+_VALUE = re.compile(r"\[([\w:@#-]+)\]")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Text; where a value can be asked for, words ``first`` to ``last`` - 1 of it are the value."""
+    """Text; where a value can be asked for (`asks`), words ``first`` to ``last`` - 1 of it are the value."""
 
     text: str
     first: int = 0
     last: int = 0
-    ask: str = ""
-    question: str = ""
+    asks: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
     value: str = ""
     value_kind: str = ""
     topic: str = ""
@@ -54,10 +54,11 @@ def stated(values: Values, taken: set[str], topic: str | None = None) -> Sentenc
         if topic is not None:
             slots["topic"] = topic
         sentence, ask, question = (_filled(part.strip(), slots) for part in template.split(" | "))
-        if ask in taken:
+        asks, questions = (tuple(part.strip() for part in text.split(";")) for text in (ask, question))
+        if asks[0] in taken:
             topic = None
             continue
-        taken.add(ask)
+        taken.add(asks[0])
         found = _VALUE.search(sentence)
         if found is None:
             raise DataError(f"sentence template has no [value]: {template}")
@@ -67,8 +68,8 @@ def stated(values: Values, taken: set[str], topic: str | None = None) -> Sentenc
             sentence.replace(found.group(0), value),
             before,
             before + count,
-            ask,
-            question,
+            asks,
+            questions,
             value,
             found.group(1),
             slots.get("topic", ""),

@@ -19,10 +19,11 @@ RULINGS: dict[Split, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column's printed name and how its cells stand."""
+    """A column's printed name, how its cells stand, and what else it is asked for by."""
 
     name: str
     align: Align = "left"
+    ask: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _frame(
     while True:
         face = draft.look.face(size)
         bold = Face(face.family, face.size, bold=True)
-        pad = max(2, round(face.size * (0.45 if ruling != "plain" else 0.3)))
+        pad = max(2, round(face.size * (0.45 if ruling not in ("plain", "booktabs") else 0.6)))
         texts = [[c.name, *(row[i] for row in rows)] for i, c in enumerate(columns)]
         natural = [
             max(text_width(columns[i].name, bold), max((text_width(t, face) for t in column[1:]), default=0))

@@ -107,7 +107,7 @@ def test_docvqa_counts_what_it_leaves_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [[1], {"data": 3}, {"data": [3]}])
 def test_other_layouts_are_refused(tmp_path: Path, content: Any) -> None:
     file = write(tmp_path / "val_v1.0.json", content)
-    with pytest.raises(DataError, match="layout|no object"):
+    with pytest.raises(DataError, match=r"layout|no object"):
         docvqa.load(file)
 
 
@@ -190,7 +190,7 @@ def test_slidevqa_orders_slides_by_number_and_counts_pages_from_0(tmp_path: Path
 def test_slidevqa_with_a_missing_slide_is_refused(tmp_path: Path) -> None:
     folder = slide_folder(tmp_path)
     (folder / "images" / "test" / "a-deck_95" / "a-deck-3-1024.jpg").unlink()
-    with pytest.raises(DataError, match="no usable item of 1.*expected 1 to 11"):
+    with pytest.raises(DataError, match=r"no usable item of 1.*expected 1 to 11"):
         slidevqa.load(folder)
 
 

@@ -9,6 +9,7 @@ from docparse.generator.draft import Draft
 from docparse.generator.templates.forms import TEMPLATES as FORMS
 from docparse.generator.templates.invoices import TEMPLATES as INVOICES
 from docparse.generator.templates.letters import TEMPLATES as LETTERS
+from docparse.generator.templates.manuals import TEMPLATES as MANUALS
 from docparse.generator.templates.reports import TEMPLATES as REPORTS
 from docparse.generator.templates.slides import TEMPLATES as SLIDES
 from docparse.generator.templates.tabular import TEMPLATES as TABLES
@@ -21,5 +22,6 @@ TEMPLATES: dict[str, dict[Split, dict[str, Template]]] = {
     "table": TABLES,
     "report": REPORTS,
     "slides": SLIDES,
+    "manual": MANUALS,
 }
 KINDS: tuple[str, ...] = tuple(TEMPLATES)

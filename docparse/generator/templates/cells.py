@@ -39,9 +39,10 @@ def note_table(
             if spans[at].first == spans[at].last:
                 continue
             column, value = columns[at].name, rows[index][at]
-            ask = f"{column.lower()} of {name.lower()}"
-            draft.fact(ask, (ask,), (), (value,), (spans[at],), "cell", "cell", name, column)
-        # an empty key is never compared; the row's own phrase keeps two tables' rows apart
+            other = columns[at].ask
+            asks = tuple(f"{c.lower()} of {name.lower()}" for c in (column, other) if c)
+            asked_for = other if other and draft.chance(0.6) else column
+            draft.fact(asks[0], asks, (), (value,), (spans[at],), "cell", "cell", name, asked_for)
         questions = tuple(form.format(r=name) for form in _ROW[draft.split])
         texts = [text for text in rows[index] if text]
         draft.fact(
@@ -50,7 +51,9 @@ def note_table(
         for at in several(draft.rng, wanted, 1):
             value = rows[index][at]
             if value and sum(row[at] == value for row in rows) == 1 and draft.chance(0.4):
-                back = tuple(form.format(c=columns[at].name.lower(), x=value) for form in _BACK[draft.split])
+                back = tuple(
+                    form.format(c=(columns[at].ask or columns[at].name).lower(), x=value) for form in _BACK[draft.split]
+                )
                 key = f"{columns[at].name.lower()} {value.lower()}"
                 draft.fact(key, (), back, (name,), (spans[name_at],), "cell", "name")
     draft.section = before

@@ -54,12 +54,12 @@ def write(
     span, below = blocks.paragraph(draft, x, y, width, text, face)
     at = span.first
     for sentence in written:
-        if sentence.ask:
+        if sentence.asks:
             place = Span(span.page, at + sentence.first, at + sentence.last)
             draft.fact(
-                sentence.ask,
-                (sentence.ask,),
-                (sentence.question,),
+                sentence.asks[0],
+                sentence.asks,
+                sentence.questions,
                 blocks.answers(sentence.value),
                 (place,),
                 "sentence",

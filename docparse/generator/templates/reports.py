@@ -85,7 +85,8 @@ def _report(draft: Draft, columns: int, cover: float) -> None:
                 blocks.key_values(draft, state.x, state.y, state.width, fields, pick(draft.rng, ("inline", "columns")))
                 + 4
             )
-        for _ in range(draft.values.whole(1, 4)):
+        state.prose()
+        for _ in range(draft.values.whole(0, 3)):
             if state.room(6):
                 state.piece()
     draft.section = ""
@@ -144,7 +145,11 @@ class _State:
             self.tables += 1
             self.y = titled_table(draft, self.y, self.tables, 8, self.used)
         else:
-            self.y = write(draft, self.x, self.y, self.width, self.taken, draft.bottom)
+            self.prose()
+
+    def prose(self) -> None:
+        """A paragraph."""
+        self.y = write(self.draft, self.x, self.y, self.width, self.taken, self.draft.bottom)
 
 
 TEMPLATES: dict[Split, dict[str, Callable[[Draft], None]]] = {

@@ -53,12 +53,12 @@ def _bullets(draft: Draft, x: float, y: float, width: float, taken: set[str]) ->
             break
         span, y = sheet.text(x, y, text, look.face(), look.ink, width=width)
         at = span.first + (1 if sign else 0)
-        if said.ask:
+        if said.asks:
             place = Span(span.page, at + said.first, at + said.last)
             draft.fact(
-                said.ask,
-                (said.ask,),
-                (said.question,),
+                said.asks[0],
+                said.asks,
+                said.questions,
                 blocks.answers(said.value),
                 (place,),
                 "sentence",

@@ -14,27 +14,50 @@ from docparse.generator.templates.cells import note_table
 from docparse.generator.templates.prose import write
 from docparse.generator.values import pick, several
 
-_COLUMNS: dict[Split, dict[str, tuple[tuple[str, str], ...]]] = {
+# printed name, kind of value, how it is asked for where that differs
+_COLUMNS: dict[Split, dict[str, tuple[tuple[str, ...], ...]]] = {
     "train": {
-        "product": (("Price", "money"), ("Stock", "count"), ("Article no.", "id:@-####"), ("Weight", "measure"),
-                    ("Supplier", "company"), ("Warranty", "days"), ("Origin", "country"), ("Discount", "percent"),
-                    ("Colour", "colour"), ("Last order", "date"), ("Shelf", "id:@##")),
-        "person": (("Department", "department"), ("Phone", "phone"), ("Joined", "date"), ("Position", "job"),
-                   ("Office", "id:@###"), ("Salary", "round_money"), ("Days off", "count"), ("E-mail", "email"),
-                   ("Town", "town"), ("Shift", "time"), ("Personnel no.", "id:#####")),
-        "town": (("Population", "big"), ("Manager", "person"), ("Opened", "year"), ("Visitors", "big"), ("Rent",
-            "money"),
-                 ("Distance", "measure"), ("Code", "id:@@@"), ("Growth", "percent"), ("Opening time", "time")),
+        "product": (
+            ("Price", "money"), ("Stock", "count", "number in stock"), ("Article no.", "id:@-####", "article number"),
+            ("Weight", "weight"), ("Supplier", "company", "vendor"), ("Warranty", "days", "warranty period"),
+            ("Origin", "country", "country of origin"), ("Discount", "percent"), ("Colour", "colour"),
+            ("Last order", "date", "date of the last order"), ("Shelf", "id:@##", "shelf number"), ("Length", "length"),
+            ("Barcode", "id:#############"), ("Min. order", "count", "minimum order"), ("Status", "choice"),
+        ),
+        "person": (
+            ("Department", "department"), ("Phone", "phone", "phone number"), ("Joined", "date", "date of joining"),
+            ("Position", "job", "job"), ("Office", "id:@###", "office number"), ("Salary", "round_money", "pay"),
+            ("Days off", "count", "number of days off"), ("E-mail", "email", "e-mail address"), ("Town", "town"),
+            ("Shift", "time", "start of the shift"), ("Personnel no.", "id:#####", "personnel number"),
+            ("Born", "birthday", "date of birth"), ("Manager", "person", "superior"),
+        ),
+        "town": (
+            ("Population", "big", "number of inhabitants"), ("Manager", "person", "branch manager"),
+            ("Opened", "year", "year of opening"), ("Visitors", "big", "number of visitors"), ("Rent", "money"),
+            ("Distance", "distance"), ("Code", "id:@@@"), ("Growth", "percent"), ("Opening time", "time"),
+            ("Floor area", "area", "floor space"), ("Staff", "count", "number of employees"),
+            ("Phone", "phone", "telephone number"),
+        ),
     },
     "held_out": {
-        "product": (("List price", "money"), ("On hand", "count"), ("SKU", "id:##-###"), ("Gross weight", "measure"),
-                    ("Maker", "company"), ("Guarantee", "days"), ("Country", "country"), ("Rebate", "percent"),
-                    ("Bin", "id:@##"), ("Reordered", "date")),
-        "person": (("Division", "department"), ("Extension", "phone"), ("Hired", "date"), ("Role", "job"), ("Room",
-            "id:@###"),
-                   ("Pay", "round_money"), ("Leave", "count"), ("Home town", "town"), ("Badge", "id:#####")),
-        "town": (("Inhabitants", "big"), ("Head", "person"), ("Founded", "year"), ("Guests", "big"), ("Lease", "money"),
-                 ("Route", "measure"), ("Change", "percent"), ("First bus", "time")),
+        "product": (
+            ("List price", "money"), ("On hand", "count", "quantity on hand"),
+            ("SKU", "id:##-###", "stock keeping number"),
+            ("Gross weight", "weight"), ("Maker", "company", "manufacturer"), ("Guarantee", "days", "guarantee period"),
+            ("Country", "country", "country it comes from"), ("Rebate", "percent"), ("Bin", "id:@##", "bin number"),
+            ("Reordered", "date", "date of reordering"), ("Finish", "colour"),
+        ),
+        "person": (
+            ("Division", "department"), ("Extension", "phone"), ("Hired", "date", "date of hire"), ("Role", "job"),
+            ("Room", "id:@###", "room number"), ("Pay", "round_money", "wage"), ("Leave", "count", "days of leave"),
+            ("Home town", "town"), ("Badge", "id:#####", "badge number"), ("Reports to", "person", "supervisor"),
+        ),
+        "town": (
+            ("Inhabitants", "big", "population"), ("Head", "person", "head of the site"),
+            ("Founded", "year", "year of foundation"),
+            ("Guests", "big", "number of guests"), ("Lease", "money"), ("Route", "distance", "length of the route"),
+            ("Change", "percent"), ("First bus", "time", "time of the first bus"), ("Site area", "area"),
+        ),
     },
 }  # fmt: skip
 _NAMES = {
@@ -61,6 +84,9 @@ _TITLES: dict[Split, dict[str, tuple[str, ...]]] = {
         "metric": ("Comparison {t}", "Figures at a glance {t}"),
     },
 }
+
+
+NUMERIC = ("money", "count", "percent", "weight", "length", "distance", "area", "big", "round_money")
 
 
 def periods(draft: Draft) -> list[str]:
@@ -100,10 +126,9 @@ def listing(draft: Draft, kind: str, most: int) -> tuple[list[Column], list[list
         name = draft.values.make(kind)
         if name not in names:
             names.append(name)
-    rows = [[name, *(draft.values.make(k) for _, k in chosen)] for name in names]
-    numeric = ("money", "count", "percent", "measure", "big", "round_money")
+    rows = [[name, *(draft.values.make(column[1]) for column in chosen)] for name in names]
     columns = [Column(_NAMES[draft.split][kind])]
-    columns += [Column(c, "right" if k in numeric else "left") for c, k in chosen]
+    columns += [Column(c[0], "right" if c[1] in NUMERIC else "left", c[2] if len(c) > 2 else "") for c in chosen]
     return columns, rows
 
 
