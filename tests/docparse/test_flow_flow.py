@@ -39,7 +39,7 @@ class Well:
 def test_the_flow_sharpens_to_the_well_on_the_right_page(entropy: float) -> None:
     config = FlowConfig(levels=(8, 16, 32, 64), entropy=entropy)
     initial = page_grid([(595, 842), (842, 595), (595, 842)], 8)
-    well = Well(1, 0.7, 0.3, depth=1.0, width=0.3)
+    well = Well(1, 0.7, 0.3, depth=2.0, width=0.3)
     result = run_flow(initial, well, config)
     assert [step.support.grid.cells for step in result.steps] == [8, 16, 32, 64]
     assert [k for k, _ in well.calls] == [0, 1, 2, 3]
