@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ def load_document(path: Path) -> list[Example]:
             Example(words, _fields(arrays, i), _truth(arrays, i, q), q["question"], f"{path.stem}/{i}")
             for i, q in enumerate(about["questions"])
         ]
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is no training record of documents: {error}; delete it and make it anew") from error
 
 

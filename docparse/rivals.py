@@ -28,32 +28,30 @@ NAMES = (*PLACES, *("+".join(union) for union in UNIONS), "self")
 
 
 def match_reader(example: Example) -> Prediction:
-    """String matching: the segment whose labels (left, above, heading) have most of the question's words in common.
+    """String matching: what follows the labels (left, above, heading) that have most of the question's words.
 
-    No learning. Segments that are themselves labels, whose own words stand in the question, lose what they cover.
+    No learning. Words that stand in the question are labels themselves and are no answer.
     """
     words, fields = example.words, example.fields
-    score = matched_segments(words, fields)
+    score = matched_words(words, fields)
     if not len(score) or score.max() < LEAST_COVERED:
         return Prediction(None)
-    chosen = np.flatnonzero(words.segment == int(score.argmax()))
+    best = int(score.argmax())
+    chosen = np.flatnonzero((words.segment == words.segment[best]) & (score > 0.5 * score[best]))
     box = (*words.boxes[chosen, :2].min(0).tolist(), *words.boxes[chosen, 2:].max(0).tolist())
     text = " ".join(words.texts[i] for i in chosen.tolist()).strip(" ,;:")
-    return Prediction(text, ((int(words.page[chosen[0]]), box),), (1.0,))
+    return Prediction(text, ((int(words.page[best]), box),), (1.0,))
 
 
-def matched_segments(words: DocumentWords, fields: WordFields) -> NDArray[np.float64]:
-    """(segments,) coverage of the question by each segment's labels, less by its own words."""
-    if not len(words):
-        return np.zeros(0)
+def matched_words(words: DocumentWords, fields: WordFields) -> NDArray[np.float64]:
+    """(n,) coverage of the question by each word's labels, less what the word itself covers."""
     letters = fields.matched[:, len(NAMES) :].astype(np.float64)
     column = {name: letters[:, i] for i, name in enumerate(NAMES)}
-    value = column["left+above+heading"] - column["segment"]
+    labels = column["left+above"] + 0.3 * column["heading"]
     digits = words.fixed[:, GEOMETRY + KINDS.index("digits")]
-    value = value + 0.05 * column["line"] + 0.02 * digits  # ties: the same line, and figures before words
-    total = np.zeros(int(words.segment.max()) + 1)
-    np.maximum.at(total, words.segment, value)
-    return total
+    ties = 0.05 * column["beside"] + 0.04 * column["line"] + 0.02 * digits  # nearer labels and figures come first
+    own = fields.matched[:, len(NAMES) - 1] > 0.8
+    return np.where(own, 0.0, labels + ties * (labels > 0))
 
 
 class DetectorNetwork(EvidenceNetwork):
