@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +21,7 @@ from backbone.rollout.processes import ProcessPool
 from backbone.rollout.results import EpisodeError, EpisodeResult
 
 LANES = 4  # tasks an actor is given at once, for each of its slots: keeps a batch full while some episodes end early
-START_TRIES = 3  # of a local cluster: Ray gives up after 30 s, which a busy machine may need
+START_TIMEOUT_S = 180.0  # of a cluster: on two cores with a load of 10 it was seen to take 20 s and more
 
 
 class Host:
@@ -129,25 +131,62 @@ class RayPool:
 
 def _connect(ray: Any, config: RolloutConfig) -> None:
     where = f"the Ray cluster at {config.ray}" if config.ray else "a local Ray cluster"
-    for attempt in range(1, START_TRIES + 1):
-        try:
+    try:
+        with _imports_as_here(), _patience(ray, START_TIMEOUT_S):
             ray.init(**_cluster(config), log_to_driver=False, logging_level="error")
-            return
-        except Exception as error:  # Ray raises bare exceptions, for one when a busy machine is slow to start it
-            ray.shutdown()
-            if attempt == START_TRIES or config.ray is not None:
-                raise WorldError(
-                    f"{where} cannot be used: {error}; check the address, or use the processes backend"
-                ) from error
+    except Exception as error:  # Ray raises bare exceptions, for one when it is slow to start
+        ray.shutdown()
+        raise WorldError(f"{where} cannot be used: {error}; check the address, or use the processes backend") from error
 
 
 def _cluster(config: RolloutConfig) -> dict[str, Any]:
     if config.ray is not None:
         return {"address": config.ray}
-    paths = os.pathsep.join(path for path in sys.path if path)  # so that workers import what this process imports
-    return {
-        "address": "local",
-        "num_cpus": max(config.workers, os.cpu_count() or 1),
-        "include_dashboard": False,
-        "runtime_env": {"env_vars": {"PYTHONPATH": paths}},
-    }
+    return {"address": "local", "num_cpus": max(config.workers, os.cpu_count() or 1), "include_dashboard": False}
+
+
+@contextmanager
+def _imports_as_here() -> Iterator[None]:
+    """A cluster that starts within imports what this process imports.
+
+    It inherits the path: Ray's own way, a runtime environment, would start every worker twice.
+    """
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextmanager
+def _patience(ray: Any, seconds: float) -> Iterator[None]:
+    """Let Ray wait ``seconds`` for the node it has started.
+
+    It gives up after 30 s, which no setting changes, and its helpers may take as long to import on a busy machine. A
+    version that asks for its node in another way keeps its own limit.
+    """
+    services = getattr(getattr(ray, "_private", None), "services", None)
+    ask = getattr(services, "get_node", None)
+    if ask is None:
+        yield
+        return
+    deadline = time.monotonic() + seconds
+
+    def ask_until_there(*args: Any, **named: Any) -> Any:
+        while True:
+            try:
+                return ask(*args, **named)
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    services.get_node = ask_until_there
+    try:
+        yield
+    finally:
+        services.get_node = ask

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from backbone.rollout.agents import (
 )
 from backbone.rollout.config import ALL_VIDEOS, RolloutConfig, differing_fields, episode_seed
 from backbone.rollout.frame import Caption, Layout, wrapped
+from backbone.rollout.ray_backend import _imports_as_here, _patience
 from backbone.rollout.results import EpisodeError, EpisodeResult, RolloutResult, comparable, summary
 from backbone.rollout.runner import run_rollout
 from backbone.statistics import wilson
@@ -77,6 +80,39 @@ def test_workers_do_not_change_results(straight: dict[str, Any], workers: int, b
 def test_ray_does_not_change_results(straight: dict[str, Any]) -> None:
     pytest.importorskip("ray", reason="needs the extra 'scale'")
     assert results_of(run_rollout(replace(BASE, backend="ray", workers=2, batch=3))) == straight
+
+
+def test_ray_is_given_time_to_start_and_then_left_as_it_was() -> None:
+    asked: list[int] = []
+
+    def get_node(number: int) -> str:
+        asked.append(number)
+        if len(asked) < 4:
+            raise RuntimeError("not there yet")
+        return "node"
+
+    ray = SimpleNamespace(_private=SimpleNamespace(services=SimpleNamespace(get_node=get_node)))
+    with _patience(ray, 60.0):
+        assert ray._private.services.get_node(7) == "node"
+    assert asked == [7] * 4
+    assert ray._private.services.get_node is get_node
+    asked.clear()
+    with _patience(ray, 0.0), pytest.raises(RuntimeError, match="not there yet"):
+        ray._private.services.get_node(7)
+    with _patience(SimpleNamespace(), 1.0):  # another version of Ray
+        pass
+
+
+def test_what_rays_workers_import_is_what_this_process_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", ["", "/one", "/two"])
+    for before in ("/theirs", None):
+        if before is None:
+            monkeypatch.delenv("PYTHONPATH", raising=False)
+        else:
+            monkeypatch.setenv("PYTHONPATH", before)
+        with _imports_as_here():
+            assert os.environ["PYTHONPATH"] == "/one:/two"
+        assert os.environ.get("PYTHONPATH") == before
 
 
 def test_a_common_inference_that_fails_is_made_up_for(straight: dict[str, Any]) -> None:
