@@ -17,7 +17,7 @@ from backbone.rendering.mesh import Mesh
 from navigation.homes.description import Home
 from navigation.homes.furniture import CATEGORIES, GOAL_CATEGORIES
 from navigation.homes.generate import HomeRules, Split, generate_home
-from navigation.homes.geodesic import FloorMap, GoalField
+from navigation.homes.geodesic import AGENT_RADIUS, MESH_MARGIN, MESH_NECK, FloorMap, GoalField
 from navigation.homes.meshes import home_pieces
 from navigation.homes.viewpoints import Sight, footprint, view_points
 
@@ -49,9 +49,9 @@ class Scene:
 
     @classmethod
     def of(cls, home: Home) -> Scene:
-        """The scene of a home."""
+        """The scene of a home, for a body that keeps as far from things as Habitat's would, and gets as far."""
         pieces, atlas = home_pieces(home, doors_twice=True)
-        return cls(home, FloorMap(home), pieces, atlas)
+        return cls(home, FloorMap(home, AGENT_RADIUS + MESH_MARGIN, MESH_NECK), pieces, atlas)
 
     @cached_property
     def sight(self) -> Sight:

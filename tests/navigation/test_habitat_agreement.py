@@ -90,10 +90,19 @@ def test_geodesic_distances_agree_with_rooms(world):
         theirs = world.call("geodesics", starts=on_floor(starts), ends=on_floor(ends))
         ours = [scene.floor.distance(a, b) for a, b in zip(starts, ends, strict=True)]
         ratios += [t / o for t, o in zip(theirs, ours, strict=True) if t is not None]
-    assert len(ratios) >= 0.95 * 20 * HOMES  # a pocket that only the exact body fits into may be cut off in the mesh
+    assert len(ratios) == 20 * HOMES
     away = np.abs(np.array(ratios) - 1)
-    assert np.mean(away) < 0.03
-    assert np.mean(away < 0.05) >= 0.9  # the rest: a corner rounded by a mesh of 5 cm cells on a short way
+    assert np.mean(away) < 0.005
+    assert np.max(away) < 0.05
+
+
+@pytest.mark.parametrize("seed", [41, 81, 281])  # starts or goals lay behind a neck that Habitat's mesh does not pass
+def test_what_a_start_must_reach_it_reaches(world, seed):
+    world.reset(seed=seed, options={"home": 1})
+    told = world.describe()
+    scene, (x, _, z) = world.task.home, world.task.start_position
+    ours = scene.floor.distance_in(scene.goals(told["category"]).way, np.array([x, z]))
+    assert told["geodesic_distance"] == pytest.approx(ours, rel=0.05)
 
 
 def test_labels_and_pictures_are_those_of_rooms(world):
@@ -351,6 +360,24 @@ def test_expert_over_a_hundred_episodes():
         world.close()
     assert means["success"].estimate >= 0.98
     assert means["spl"].estimate >= 0.95
+
+
+@pytest.mark.slow
+def test_every_start_reaches_its_goals_as_in_rooms():
+    world = HabitatConfig(split="val", homes=40, width=16, height=16).make()
+    away = []
+    try:
+        for seed in range(400):
+            world.reset(seed=seed)
+            told, task = world.describe(), world.task
+            x, _, z = task.start_position
+            ours = task.home.floor.distance_in(task.home.goals(task.category).way, np.array([x, z]))
+            assert told["geodesic_distance"] is not None, seed
+            away.append(abs(told["geodesic_distance"] / ours - 1))
+    finally:
+        world.close()
+    print(np.percentile(away, [50, 95, 100]))  # noqa: T201
+    assert np.max(away) < 0.05
 
 
 @pytest.mark.slow

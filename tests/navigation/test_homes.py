@@ -15,7 +15,7 @@ from backbone.errors import ConfigError, DataError, WorldError
 from navigation.homes.description import FIRST_ID, Home
 from navigation.homes.furniture import CATEGORIES, GOAL_CATEGORIES, KINDS, ROUND
 from navigation.homes.generate import HomeRules, generate_home
-from navigation.homes.geodesic import FloorMap, obstacle
+from navigation.homes.geodesic import AGENT_RADIUS, MESH_MARGIN, MESH_NECK, FloorMap, free_floor, obstacle
 from navigation.homes.materials import BORDER, CELL, PATTERNS, atlas_of
 from navigation.homes.meshes import home_mesh
 from navigation.homes.openings import rooms_in_sight
@@ -247,6 +247,30 @@ def test_ways_stay_on_the_floor_and_obey_the_triangle(seed):
     assert floor.distance_in(floor.field(goals), a) == pytest.approx(nearest, abs=1e-6)
     with pytest.raises(DataError, match="no goal"):
         floor.field([(-50.0, -50.0)])
+
+
+def test_floor_beyond_a_neck_is_left_out():
+    home = generate_home(1, "val")  # its gym has a corner behind equipment
+    radius = AGENT_RADIUS + MESH_MARGIN
+    whole, sure = free_floor(home, radius), free_floor(home, radius, MESH_NECK)
+    parts = sorted(p.area for p in shapely.get_parts(whole.buffer(-MESH_NECK / 2)))
+    assert parts[-2] > 1.0  # cut off in Habitat's mesh
+    assert 0.9 * parts[-2] < whole.area - sure.area < 1.5 * parts[-2]
+    assert whole.buffer(1e-6).contains(sure)
+    assert sum(shapely.area(shapely.get_parts(sure.buffer(-MESH_NECK / 2))) > 0.01) == 1
+    open_home = generate_home(0, "val")
+    assert free_floor(open_home, radius, MESH_NECK).equals(free_floor(open_home, radius))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scenes_keep_as_far_from_things_as_habitat_and_enter_every_room(seed):
+    home = home_of(seed)
+    floor = Scene.of(home).floor
+    near = shapely.union_all([o for o in map(obstacle, home.things) if o is not None])
+    away = shapely.distance(shapely.points(floor.corners), near)
+    assert away.min() > 0.9 * (AGENT_RADIUS + MESH_MARGIN)
+    for room in home.rooms:
+        assert floor.free.intersection(shapely.box(room.x0, room.z0, room.x1, room.z1)).area > 0.3
 
 
 def test_walking_stops_at_contact_without_sliding():
