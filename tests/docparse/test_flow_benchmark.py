@@ -1,16 +1,15 @@
 import json
-import subprocess
-import sys
+from dataclasses import replace
 
 import pytest
 
 from backbone.errors import ConfigError
-from docparse.flow.benchmark import Benchmark, measure
+from docparse.flow.benchmark import Benchmark, main, measure
 
+pytestmark = pytest.mark.filterwarnings("ignore:If reg_type = entropy")
 QUICK = Benchmark(batch=3, side=8, epsilon=0.02, repeats=1, rival_problems=2, log_domain=True)
 
 
-@pytest.mark.filterwarnings("ignore:If reg_type = entropy")
 def test_every_solver_finds_the_same_laws() -> None:
     rows = measure(QUICK)
     assert [row.solver for row in rows] == [
@@ -22,12 +21,14 @@ def test_every_solver_finds_the_same_laws() -> None:
     assert all(row.largest_difference < 1e-7 for row in rows[1:])
 
 
-def test_the_command_prints_json() -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "docparse.flow.benchmark", "--batch", "2", "--side", "6", "--epsilon",
-               "0.05", "--repeats", "1", "--json"]  # fmt: skip
-    printed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+def test_it_prints_a_table_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    small = Benchmark(batch=2, side=6, epsilon=0.05, repeats=1)
+    main(replace(small, json=True))
+    printed = json.loads(capsys.readouterr().out)
     assert printed["config"]["batch"] == 2
     assert len(printed["rows"]) == 4
+    main(small)
+    assert "POT semi-relaxed" in capsys.readouterr().out
 
 
 def test_refuses_an_empty_batch() -> None:
