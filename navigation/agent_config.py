@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backbone.contracts import ActionSpec, Agent
 from backbone.errors import ConfigError
@@ -56,6 +56,11 @@ class HydraConfig:
     def switch(self) -> SwitchConfig:
         """When to think."""
         return SwitchConfig(self.strategy, self.threshold, self.period, self.rate)
+
+    def world_settings(self) -> dict[str, Any]:
+        """What it wants of a world: pictures of its size, and the look around as an action if it thinks."""
+        config = self.navigation()
+        return {"width": config.width, "height": config.height, "panorama": self.switch().thinks}
 
     def make(self, spec: ActionSpec) -> Agent:
         """Load the model and make the agent; raises `ModelError` or `RemoteError` where that fails."""
