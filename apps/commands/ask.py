@@ -35,8 +35,8 @@ class Command(SearchOptions, ModelOptions):
 
     def run(self, output: Output) -> int:
         """Read the picture, load the model, answer, print and write; exit code 1 if the model said nothing."""
-        config = self.config(self.model)  # a wrong setting fails before anything slow
-        check_folder(self.output)
+        self.check()  # a wrong setting fails before anything slow
+        config = self.config(self.model)
         from backbone.images import read_image
         from perception.pipeline import Searcher
         from perception.request import check_question
@@ -44,6 +44,7 @@ class Command(SearchOptions, ModelOptions):
         check_question(self.question, self.options)
 
         picture = read_image(self.image)
+        check_folder(self.output)
         with output.console.status(f"loading {escape(self.model)}") as status:
             vlm = self.load()
             config = self.attach(vlm, config)

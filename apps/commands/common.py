@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import assets
-from backbone.errors import ConfigError
+from backbone.errors import ConfigError, ModelError
 from perception.config import PerceptionConfig
 
 if TYPE_CHECKING:
     from backbone.vlm import VLM
 
+DEVICE = re.compile(r"auto|cpu|mps|xpu|cuda(:\d+)?")
 PRUNED_BELOW = 10_000  # entries; nano has 4,122, the families' own vocabularies over 150,000
 
 
@@ -26,6 +28,20 @@ class ModelOptions:
     model: str = "nano"  # nano, a hub id, a local directory, or http://host:port/v1#model
     device: str = "auto"  # auto, cpu, cuda, cuda:1, ...
     seed: int = 0  # of everything that is sampled
+
+    def check(self) -> None:
+        """Find what cannot be loaded before anything slow is imported.
+
+        Raises:
+            ConfigError: a device of no known name, or a negative seed.
+            ModelError: the name of a directory that does not exist.
+        """
+        if not DEVICE.fullmatch(self.device):
+            raise ConfigError(f"unknown device {self.device!r}; use auto, cpu, cuda or cuda:N")
+        if self.seed < 0:
+            raise ConfigError(f"--seed must not be negative, got {self.seed}")
+        if self.model.startswith((".", "/", "~")) and not Path(self.model).expanduser().exists():
+            raise ModelError(f"model directory {self.model} does not exist")
 
     def load(self) -> VLM:
         """Load the model; torch is imported only here."""
@@ -48,10 +64,17 @@ class SearchOptions:
 
     def config(self, model: str) -> PerceptionConfig:
         """The model's preset with these options; impossible ones raise `ConfigError`. Adapters come by `attach`."""
+        if "://" not in model:
+            self._check_adapters()
         given = {"temperature": self.temperature, "max_crops": self.max_crops}
         changes = {key: value for key, value in given.items() if value is not None}
         base = PerceptionConfig.preset(preset_name(model))
         return replace(base, method=self.method, regime=self.regime, rollouts=self.rollouts, **changes)  # type: ignore[arg-type]
+
+    def _check_adapters(self) -> None:
+        for circuit, source in (("perception", self.perception_adapter), ("reasoning", self.reasoning_adapter)):
+            if source is not None and not Path(source).is_dir():
+                raise ConfigError(f"--{circuit}-adapter {source}: no such directory; give one that training wrote")
 
     def attach(self, vlm: VLM, config: PerceptionConfig) -> PerceptionConfig:
         """``config`` with the adapters asked for, which are attached to ``vlm`` if it is local."""
@@ -62,8 +85,6 @@ class SearchOptions:
             if source is None:
                 continue
             if isinstance(vlm, LocalVLM):
-                if not Path(source).is_dir():
-                    raise ConfigError(f"--{circuit}-adapter {source}: no such directory; give one that training wrote")
                 vlm.adapters.attach(circuit, source)
             names[f"{circuit}_adapter"] = circuit if isinstance(vlm, LocalVLM) else source
         return replace(config, **names)  # type: ignore[arg-type]
@@ -75,9 +96,15 @@ class SearchOptions:
 
 
 def check_folder(folder: Path | None, flag: str = "--output") -> None:
-    """Raise `ConfigError` if what should become a directory is a file."""
-    if folder is not None and folder.exists() and not folder.is_dir():
+    """Make the directory, before anything slow is done for it; raises `ConfigError` if there cannot be one."""
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{flag} {folder} is a file; give a directory, which is made if need be")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{flag} {folder} cannot be made ({error.strerror}); choose another directory") from error
 
 
 def token_from(variable: str | None, flag: str = "--token-env") -> str | None:

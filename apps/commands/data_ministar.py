@@ -44,7 +44,6 @@ class Command:
             raise ConfigError(f"{self.photographs} is not a folder; give a folder of photographs or leave it out")
         made = benchmark(self.count, self.split, sizes=self.sizes or SIZES, offset=self.seed, folder=self.photographs)
         check_folder(self.output)
-        self.output.mkdir(parents=True, exist_ok=True)
         records = [
             _write(self.output, item) for item in track(made.items, "drawing", console=output.console, transient=True)
         ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.markup import escape
 
+from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.errors import DataError
 
@@ -42,6 +43,7 @@ class Command:
         """Draw the scene and write it."""
         from perception.benchmarks.ministar import SEEDS, questions, scene
 
+        check_folder(self.output)
         number = SEEDS["held_out"].start + self.seed
         drawn = scene(number, "held_out", LONGEST)
         photographs = sorted({tile.photograph.name for tile in drawn.tiles})
@@ -60,7 +62,6 @@ class Command:
             "badges": [{**asdict(badge.box), "symbol": badge.symbol} for badge in drawn.badges],
             "photographs": {name: LICENCES[name] for name in photographs},
         }
-        self.output.mkdir(parents=True, exist_ok=True)
         (self.output / f"{self.name}.jpg").write_bytes(data)
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (self.output / f"{self.name}.json").write_text(text, "utf-8")

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.markup import escape
 
-from apps.commands.common import ModelOptions, SearchOptions, weights_version
+from apps.commands.common import ModelOptions, SearchOptions, check_folder, weights_version
 from apps.output import Output
 from apps.printing import report_table
 
@@ -34,6 +34,7 @@ class Command(SearchOptions, ModelOptions):
 
     def run(self, output: Output) -> int:
         """Evaluate and print the report; exit code 1 if any item failed."""
+        self.check()
         config = self.config(self.model)
         from backbone.errors import CancelledError, ConfigError
         from perception.benchmarks import load_benchmark
@@ -42,7 +43,9 @@ class Command(SearchOptions, ModelOptions):
 
         if self.overlap is not None and not self.oracle:
             raise ConfigError("--overlap displaces true boxes and needs --oracle")
+        oracle = Oracle(self.overlap) if self.oracle else None
         benchmark = load_benchmark(self.bench, self.path, self.limit, self.split, self.seed)
+        check_folder(self._folder())
         vlm = self.load()
         config = self.attach(vlm, config)
         try:
@@ -53,7 +56,7 @@ class Command(SearchOptions, ModelOptions):
                 self._folder(),
                 seed=self.seed,
                 resume=self.resume,
-                oracle=Oracle(self.overlap) if self.oracle else None,
+                oracle=oracle,
                 model_version=weights_version(self.model) + self.adapters_version(),
                 progress=not output.as_json,
             )

@@ -17,7 +17,7 @@ from PIL import Image as Pillow
 
 from apps import cli
 from apps.commands import REGISTRY
-from apps.commands.common import SearchOptions, preset_name, weights_version
+from apps.commands.common import ModelOptions, SearchOptions, preset_name, weights_version
 from backbone.errors import CancelledError, ConfigError
 from backbone.vlm import VLM
 from tests.apps.fakes import ANSWER, ScriptedVLM
@@ -245,11 +245,33 @@ def test_weights_version_follows_the_weights(tmp_path: Path) -> None:
     assert weights_version("Qwen/Qwen3-VL-4B-Instruct") == ""
 
 
-def test_an_output_that_is_a_file_fails_before_the_model_loads(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("ask a.png What? --output taken", 2, "taken is a file; give a directory"),
+        ("ask a.png What? --output taken/below", 2, "taken/below cannot be made (Not a directory)"),
+        ("ask a.png What? --seed -1", 2, "--seed must not be negative"),
+        ("ask a.png What? --device gpu", 2, "unknown device 'gpu'"),
+        ("ask a.png What? --model ./nowhere", 1, "model directory ./nowhere does not exist"),
+        ("ask a.png What? --reasoning-adapter nowhere", 2, "--reasoning-adapter nowhere: no such directory"),
+        ("ask a.png What? --options A", 2, "needs 2 to 10 options"),
+        ("eval perception ministar --limit 1 --output taken", 2, "taken is a file; give a directory"),
+        ("eval perception ministar --limit 1 --oracle --overlap 2", 2, "oracle overlap must lie from 0 to 1"),
+        ("eval perception vstar", 2, "--path"),
+        ("data sample --output taken", 2, "taken is a file; give a directory"),
+    ],
+)
+def test_what_is_wrong_is_found_before_the_model_loads(
+    words: str,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "taken").write_text("")
-    Pillow.new("RGB", (64, 64)).save(tmp_path / "a.png")
-    line = ["ask", str(tmp_path / "a.png"), "What is it?", "--model", "/nowhere", "--output", str(tmp_path / "taken")]
-    assert cli.main(line) == cli.USAGE
-    assert "is a file; give a directory" in capsys.readouterr().err
+    monkeypatch.setattr(ModelOptions, "load", lambda _: pytest.fail("the model was loaded"))
+    monkeypatch.chdir(tmp_path)
+    Path("taken").write_text("")
+    Pillow.new("RGB", (64, 64)).save("a.png")
+    assert cli.main(words.split()) == code
+    assert said in capsys.readouterr().err
