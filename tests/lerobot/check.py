@@ -4,7 +4,8 @@ Run from the project's folder (the first run installs 5 GB into the folder and t
 
     python -m tests.lerobot.check --environment /opt/lerobot-env --output lerobot.json
 
-Exit code 0 when every check passed, else 1.
+LeRobot's second decoder, torchcodec, needs FFmpeg's own libraries: ``apt-get install ffmpeg``. Exit code 0 when every
+check passed, else 1.
 """
 
 from __future__ import annotations
