@@ -63,15 +63,18 @@ def neighbours(words: Sequence[Word]) -> Neighbours:
     return Neighbours(left, above, right, below)
 
 
-def arrange(boxes: Boxes, directions: Indices | None = None) -> Arrangement:
+def arrange(boxes: Boxes, directions: Indices | None = None, spelled: NDArray[np.bool_] | None = None) -> Arrangement:
     """Lines, blocks and reading order of word boxes (n, 4) in shown pixels.
 
     ``directions`` (n,) is each word's reading direction, clockwise degrees from rightwards (0, 90, 180, 270); words of
-    other directions than the page's main one follow after it.
+    other directions than the page's main one follow after it. ``spelled`` (n,) says which words are made of letters:
+    only they make prose, numbers and dots make tables.
     """
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     if directions is None:
         directions = np.zeros(len(boxes), np.int64)
+    if spelled is None:
+        spelled = np.ones(len(boxes), bool)
     found, counts = np.unique(directions, return_counts=True)
     order: list[int] = []
     line: list[int] = []
@@ -79,7 +82,7 @@ def arrange(boxes: Boxes, directions: Indices | None = None) -> Arrangement:
     for direction in found[np.argsort(-counts, kind="stable")]:
         members = np.flatnonzero(directions == direction)
         upright = _upright(boxes[members], int(direction))
-        for lines_of_block in _blocks(upright):
+        for lines_of_block in _blocks(upright, spelled[members]):
             number = block[-1] + 1 if block else 0
             for chain in lines_of_block:
                 line += [line[-1] + 1 if line else 0] * len(chain)
@@ -131,21 +134,21 @@ def _near_in_height(middle: NDArray[np.float64], reach: float) -> tuple[Indices,
     return order[one[different]], order[other[different]]
 
 
-def _blocks(boxes: Boxes) -> list[list[Indices]]:
+def _blocks(boxes: Boxes, spelled: NDArray[np.bool_]) -> list[list[Indices]]:
     """Blocks of lines of word indices, in reading order."""
     if not len(boxes):
         return []
     links = _links(boxes)
-    return [block for region in _regions(boxes, links) for block in _blocks_of(boxes, links, region)]
+    return [block for region in _regions(boxes, links, spelled) for block in _blocks_of(boxes, links, region)]
 
 
-def _regions(boxes: Boxes, links: Indices) -> list[Indices]:
+def _regions(boxes: Boxes, links: Indices, spelled: NDArray[np.bool_]) -> list[Indices]:
     """The words of each column, or of what spans columns, in reading order."""
     least = GUTTER * float(np.median(boxes[:, 3] - boxes[:, 1]))
     result: list[Indices] = []
 
     def cut(members: Indices, depth: int) -> None:
-        parts = _gutter(boxes, links, members, least) if depth < MAX_DEPTH else None
+        parts = _gutter(boxes, links, spelled, members, least) if depth < MAX_DEPTH else None
         if parts is None:
             result.append(members)
             return
@@ -157,7 +160,9 @@ def _regions(boxes: Boxes, links: Indices) -> list[Indices]:
     return result
 
 
-def _gutter(boxes: Boxes, links: Indices, members: Indices, least: float) -> list[Indices] | None:
+def _gutter(
+    boxes: Boxes, links: Indices, spelled: NDArray[np.bool_], members: Indices, least: float
+) -> list[Indices] | None:
     """The members above, left, right and below of the best gutter between two columns of prose, or None."""
     inside = np.zeros(len(boxes), bool)
     inside[members] = True
@@ -173,7 +178,7 @@ def _gutter(boxes: Boxes, links: Indices, members: Indices, least: float) -> lis
     for place in places[np.argsort(-counts, kind="stable")][:16]:
         for top, bottom in _free_runs(boxes[members], float(place), least):
             parts = _parted(boxes, members, float(place), top, bottom)
-            score = min(_prose(boxes, links, parts[1]), _prose(boxes, links, parts[2]))
+            score = min(_prose(links, spelled, parts[1]), _prose(links, spelled, parts[2]))
             if score > 0 and (best is None or score > best[0]):
                 best = score, parts
     return best[1] if best else None
@@ -201,17 +206,16 @@ def _parted(boxes: Boxes, members: Indices, place: float, top: float, bottom: fl
     return [members[y < top], members[within & left], members[within & ~left], members[y > bottom]]
 
 
-def _prose(boxes: Boxes, links: Indices, members: Indices) -> float:
-    """How many words the members have if their lines are long enough and fill their width, else 0."""
-    if len(members) < PROSE_LINES * PROSE_WORDS:
+def _prose(links: Indices, spelled: NDArray[np.bool_], members: Indices) -> float:
+    """How many words of letters the members have if they stand in lines of prose, else 0."""
+    words = int(spelled[members].sum())
+    if words < PROSE_LINES * PROSE_WORDS:
         return 0.0
-    inside = np.zeros(len(boxes), bool)
+    inside = np.zeros(len(links), bool)
     inside[members] = True
     follows = links[members]
     lines = len(members) - int(inside[follows[follows >= 0]].sum())
-    if lines < PROSE_LINES or len(members) / lines < PROSE_WORDS:
-        return 0.0
-    return float(len(members))
+    return float(words) if lines >= PROSE_LINES and words / lines >= PROSE_WORDS else 0.0
 
 
 def _chains(links: Indices, members: Indices) -> list[Indices]:

@@ -25,7 +25,7 @@ class Limits:
 
     pages: int = 200
     page_pixels: int = 50_000_000
-    page_seconds: float = 30.0
+    page_seconds: float = 60.0
     file_bytes: int = 200_000_000
     page_words: int = 10_000
     dpi: float = 150.0

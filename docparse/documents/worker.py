@@ -90,7 +90,8 @@ class Desk:
             if not ocr.loaded():
                 return {"wants_ocr": True}
             words, source = _with_ocr(words, ocr.read_words(image))
-        arrangement = arrange(words.boxes, words.directions)
+        spelled = np.array([sum(map(str.isalpha, text)) > 1 for text in words.texts], bool)
+        arrangement = arrange(words.boxes, words.directions, spelled)
         words = words.chosen(arrangement.order)
         count = len(words.texts)
         if count > max_words:

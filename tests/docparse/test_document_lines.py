@@ -179,3 +179,16 @@ def test_neighbours_of_no_word_and_of_many_are_fast():
     np.testing.assert_array_equal(
         near.above, np.arange(2000) - 20 * (np.arange(2000) >= 20) - (np.arange(2000) < 20) * (1 + np.arange(2000))
     )
+
+
+def test_numbers_and_leaders_of_dots_are_no_prose():
+    def draw(canvas):
+        for row in range(14):
+            write(canvas, f"Offence {row} . . . . . . .", 50, 700 - 14 * row)
+            write(canvas, f"{row}.1 69.1 398.8 380.2", 240, 700 - 14 * row)
+            write(canvas, f"{row}.2 1,540.0 56.5 7.0", 420, 700 - 14 * row)
+
+    lines = texts_by(words_of(draw), "line")
+    assert lines == [
+        f"Offence {row} . . . . . . . {row}.1 69.1 398.8 380.2 {row}.2 1,540.0 56.5 7.0" for row in range(14)
+    ]
