@@ -10,6 +10,7 @@ from docparse.generator.document import (
     Word,
 )
 from docparse.generator.make import MAXIMUM_PAGES, make_document
+from docparse.generator.misreading import misread
 from docparse.generator.templates import KINDS
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "Split",
     "Word",
     "make_document",
+    "misread",
 ]

@@ -33,7 +33,7 @@ birth_place | town | Place of birth; Birthplace / Born in; Town of birth | place
 nationality | nationality | Nationality; Citizenship / Citizen of; National status | nationality; citizenship / national status | What is the person's nationality? / Which citizenship does the person have?
 marital | marital | Marital status; Family status / Civil status | marital status; family status / civil status | /
 street | street | Street; Address; Street and no. / Home address; Residence | street; street address; home address / residence | Where does the person live?; In which street is the home? / What is the place of residence?
-town | town | Town; City; Town / City / Place; Municipality | town; city of residence / municipality | Which town does the person live in? / In what city is the residence?
+town | town | Town; City; Town or city / Place; Municipality | town; city of residence / municipality | Which town does the person live in? / In what city is the residence?
 postcode | id:##### | Postcode; ZIP; Postal code / Zip / Post code | postcode; ZIP code; postal code / code of the town | /
 phone | phone | Phone; Telephone; Mobile; Tel. / Contact number; Daytime phone | phone number; telephone number; mobile number / contact number | Under which number can the person be reached? / How can one phone the person?
 email | email | E-mail; Email address; E-mail address / Electronic mail | e-mail address; email / electronic mail address | /
@@ -59,7 +59,7 @@ department | department | Department; Dept.; Unit / Section; Division | departme
     "letter": """
 reference | id:@@/####/## | Our ref.; Reference; Ref. / Our sign; File no. | reference; our reference / file number | /
 your_reference | id:@@-### | Your ref.; Your reference / Your sign; Your file | your reference / reference of the recipient | /
-letter_date | date | Date / Date | date of the letter; letter's date / day the letter was written | When was the letter written?; What is the date of the letter? / On which day was the letter sent?
+letter_date | date | Date; Date of letter / Dated; Letter of | date of the letter; letter's date / day the letter was written | When was the letter written?; What is the date of the letter? / On which day was the letter sent?
 contact | person | Contact; Handled by; Your contact / Clerk; In charge | contact person; person who handles it / clerk in charge | Who is the contact?; Who handles the matter? / Who is in charge of it?
 phone | phone | Phone; Tel.; Direct line / Ph.; Extension | phone number; direct line / number to call | Which number can one call? / On what number can they be reached?
 fax | phone | Fax; Telefax / Facsimile | fax number / facsimile number | /

@@ -26,13 +26,16 @@ _PEOPLE: dict[Split, tuple[tuple[str, ...], ...]] = {
     "held_out": (("Claimant", "Other party"), ("Lessee", "Lessor"), ("Traveller", "Escort"), ("Holder", "Beneficiary")),
 }  # fmt: skip
 _SECTIONS: dict[Split, tuple[str, ...]] = {
-    "train": ("Personal details", "Contact", "Work", "Request", "Declaration", "Payment", "Vehicle",
-        "Details of the stay",
-              "Office use only", "Insurance", "Education", "Property", "Equipment", "Medical", "Delivery", "Accommodation",
-              "Membership", "Emergency", "Bank details", "Project", "Measurements", "Transport", "Approval"),
-    "held_out": ("Particulars", "How to reach you", "Occupation and income", "Subject", "For official use", "Object",
-                 "Costs", "Journey", "Further data", "Previous applications", "Household", "Storage", "Loan", "Inspection",
-                 "Travel costs", "Consent", "Handover"),
+    "train": (
+        "Personal details", "Contact", "Work", "Request", "Declaration", "Payment", "Vehicle", "Details of the stay",
+        "Office use only", "Insurance", "Education", "Property", "Equipment", "Medical", "Delivery", "Accommodation",
+        "Membership", "Emergency", "Bank details", "Project", "Measurements", "Transport", "Approval",
+    ),
+    "held_out": (
+        "Particulars", "How to reach you", "Occupation and income", "Subject", "For official use", "Object", "Costs",
+        "Journey", "Further data", "Previous applications", "Household", "Storage", "Loan", "Inspection",
+        "Travel costs", "Consent", "Handover",
+    ),
 }  # fmt: skip
 _NOTES: dict[Split, tuple[str, ...]] = {
     "train": ("Please fill in block letters.", "Fields marked * are required.", "Return the form within 14 days.",

@@ -1,0 +1,416 @@
+"""Generated documents: exact, repeatable, unambiguous, fast, the splits apart."""
+
+import functools
+import re
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+
+from backbone.errors import ConfigError, DataError
+from docparse.areas import evidence_share
+from docparse.generator import KINDS, MAXIMUM_PAGES, SPLITS, GeneratedDocument, Question, make_document, misread
+from docparse.generator.document import Region
+from docparse.generator.draft import Draft, new_draft
+from docparse.generator.draw import CLEAN, Scan, drawn, scanned, turned
+from docparse.generator.fields import KNOWN, composed
+from docparse.generator.fonts import FAMILIES, Face, Family, font, measure
+from docparse.generator.questions import questions
+from docparse.generator.sheet import Sheet
+from docparse.generator.templates import TEMPLATES
+from docparse.generator.values import Values
+
+CASES = [(kind, split) for kind in KINDS for split in SPLITS]
+seeds = st.integers(0, 2**40)
+
+
+@functools.cache  # most tests look at the same documents
+def many(count: int, **options: object) -> list[GeneratedDocument]:
+    return [make_document(s, split, render=False, **options) for s in range(count) for split in SPLITS]  # type: ignore[arg-type]
+
+
+def shares(document: GeneratedDocument) -> list[float]:
+    sizes = [(float(p.width), float(p.height)) for p in document.pages]
+    return [evidence_share(q.evidence, sizes) for q in document.questions if q.evidence]
+
+
+# Repeatable
+
+
+@pytest.mark.parametrize(("kind", "split"), CASES)
+def test_the_same_arguments_give_the_same_document(kind: str, split: str) -> None:
+    a, b = (make_document(11, split, kind=kind, pages=1, scan=True) for _ in range(2))  # type: ignore[arg-type]
+    assert a.questions == b.questions
+    for p, q in zip(a.pages, b.pages, strict=True):
+        assert p.words == q.words
+        assert p.image is not None
+        assert q.image is not None
+        assert np.array_equal(p.image, q.image)
+
+
+@settings(max_examples=10)
+@given(seeds, st.sampled_from(SPLITS))
+def test_without_pictures_all_else_is_the_same(seed: int, split: str) -> None:
+    a, b = (make_document(seed, split, pages=1, render=render) for render in (True, False))  # type: ignore[arg-type]
+    assert a.questions == b.questions
+    assert [p.words for p in a.pages] == [p.words for p in b.pages]
+    assert all(p.image is None for p in b.pages)
+    assert all(p.image is not None and p.image.shape == (p.height, p.width, 3) for p in a.pages)
+
+
+def test_seeds_and_splits_give_different_documents() -> None:
+    texts = {" ".join(w.text for p in d.pages for w in p.words) for d in many(150)}
+    assert len(texts) == 300
+
+
+def test_scanning_changes_pictures_and_boxes_but_no_text() -> None:
+    plain, scan = (make_document(5, "train", kind="letter", pages=1, scan=scan) for scan in (False, True))
+    assert [w.text for w in plain.pages[0].words] == [w.text for w in scan.pages[0].words]
+    assert plain.pages[0].angle == 0
+    assert not np.array_equal(plain.pages[0].image, scan.pages[0].image)  # type: ignore[arg-type]
+
+
+# Apart
+
+
+def test_splits_share_neither_fonts_nor_templates() -> None:
+    train, held = ({f.name for f in FAMILIES[s]} for s in SPLITS)
+    assert not train & held
+    for kind in KINDS:
+        assert not TEMPLATES[kind]["train"].keys() & TEMPLATES[kind]["held_out"].keys()
+    for document in many(150):
+        assert set(document.fonts) <= {f.name for f in FAMILIES[document.split]}
+        assert document.template in TEMPLATES[document.kind][document.split]
+
+
+def test_part_of_the_wording_is_held_out() -> None:
+    for group, known in KNOWN["train"].items():
+        for key, field in known.items():
+            held = KNOWN["held_out"][group][key]
+            assert held.labels
+            assert held.asks
+            if held.labels != field.labels:
+                assert not set(held.labels[:-1]) & set(field.labels)  # the last is the one they share
+    train, held = ({q.text for d in many(150) if d.split == s for q in d.questions} for s in SPLITS)
+    assert not train & held - {t for t in train if len(t.split()) < 6}
+
+
+# Exact
+
+
+@pytest.mark.parametrize("family", [f for s in SPLITS for f in FAMILIES[s]], ids=lambda f: f.name)
+def test_measures_are_the_ink_that_is_drawn(family: Family) -> None:
+    for size in (8, 11, 16, 31):
+        for bold, italic in ((False, False), (True, False), (False, True)):
+            face = Face(family, size, bold, italic)
+            for word in ("Total:", "AVAToj", "1,234.50", "€7", "f.fi", "Ty,", "-", "q'l"):
+                page = Image.new("L", (400, 90), 0)
+                ImageDraw.Draw(page).text((50, 20), word, 255, font(face))
+                advance, (x0, y0, x1, y1) = measure(face, word)
+                assert page.getbbox() == (50 + x0, 20 + y0, 50 + x1, 20 + y1), (face, word)
+                assert advance == font(face).getlength(word)
+
+
+@pytest.mark.parametrize(("kind", "split"), CASES)
+def test_boxes_hold_exactly_the_ink_of_their_word(kind: str, split: str) -> None:
+    """Words drawn alone on white, as on the page: what is dark is what the boxes say."""
+    draft = laid_out(3, split, kind)
+    for sheet in draft.sheets:
+        texts = [m for m in sheet.marks if hasattr(m, "face")]
+        assert [m.text for m in texts] == [w.text for w in sheet.words]
+        for mark, word in list(zip(texts, sheet.words, strict=True))[::7]:
+            alone = Sheet(0, sheet.width, sheet.height, sheet.dpi, [mark._replace(colour=(0, 0, 0))])
+            rows, columns = np.nonzero(drawn(alone)[:, :, 0] < 255)
+            assert word.box == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1), word
+
+
+def laid_out(seed: int, split: str, kind: str) -> Draft:
+    draft = new_draft(np.random.default_rng(seed), split, kind, 1)  # type: ignore[arg-type]
+    next(iter(TEMPLATES[kind][split].values()))(draft)  # type: ignore[index]
+    draft.finish()
+    return draft
+
+
+@settings(max_examples=25)
+@given(st.floats(-1, 1), st.integers(20, 500), st.integers(20, 700))
+def test_a_turned_box_holds_the_turned_ink(angle: float, x: int, y: int) -> None:
+    picture = np.full((800, 600, 3), 255, np.uint8)
+    picture[y : y + 12, x : x + 60] = 0
+    box = (float(x), float(y), float(min(x + 60, 600)), float(min(y + 12, 800)))
+    rows, columns = np.nonzero(scanned(picture, Scan(angle=angle))[:, :, 0] < 128)
+    x0, y0, x1, y1 = turned(box, angle, 600, 800)
+    assert (columns.min(), columns.max() + 1) == (pytest.approx(x0, abs=1.5), pytest.approx(x1, abs=1.5))
+    assert (rows.min(), rows.max() + 1) == (pytest.approx(y0, abs=1.5), pytest.approx(y1, abs=1.5))
+
+
+def test_a_clean_scan_is_the_picture_itself() -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
+    assert scanned(picture, CLEAN) is picture
+    assert not np.array_equal(scanned(picture, Scan(noise=5.0)), picture)
+    grey = scanned(picture, Scan(grey=True))
+    assert (grey == grey[:, :, :1]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_lie_on_the_page_and_not_on_each_other(kind: str) -> None:
+    for document in many(4, kind=kind, pages=2, scan=False):
+        for page in document.pages:
+            boxes = np.array([w.box for w in page.words])
+            assert (boxes[:, :2] >= 0).all()
+            assert (boxes[:, 2] <= page.width).all()
+            assert (boxes[:, 3] <= page.height).all()
+            assert (boxes[:, 2:] > boxes[:, :2]).all()
+            low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
+            high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+            common = np.clip(high - low, 0, None).prod(axis=2)
+            np.fill_diagonal(common, 0)
+            area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+            assert (common / np.minimum(area[:, None], area[None, :])).max() < 0.3  # italics may touch
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_evidence_spells_the_answer(kind: str) -> None:
+    for document in many(6, kind=kind, scan=False):
+        for question in document.questions:
+            if question.answers:
+                assert spelled(document, question), question
+
+
+def spelled(document: GeneratedDocument, question: Question) -> bool:
+    inside = Counter(
+        word.text.strip(".,")
+        for page, (x0, y0, x1, y1) in question.evidence
+        for word in document.pages[page].words
+        if word.box[0] >= x0 and word.box[1] >= y0 and word.box[2] <= x1 and word.box[3] <= y1
+    )
+    return any(not Counter(t.strip(".,") for t in a.split()) - inside for a in question.answers)
+
+
+def test_lines_and_blocks_count_in_reading_order() -> None:
+    for document in many(150)[:60]:
+        for page in document.pages:
+            lines = [w.line for w in page.words]
+            assert lines == sorted(lines)
+            assert lines[0] == 0
+            tops: dict[int, list[float]] = {}
+            for word in page.words:
+                tops.setdefault(word.line, []).append(word.box[3])
+            assert all(max(v) - min(v) < 60 for v in tops.values())
+
+
+# Unambiguous
+
+
+def ambiguous(sections: tuple[str, str], on_two_pages: bool) -> Draft:
+    """A draft with one field twice, with different values."""
+    draft = new_draft(np.random.default_rng(0), "train", "form", 2)
+    for index, section in enumerate(sections):
+        if index == 0 or on_two_pages:
+            draft.new_sheet()
+        draft.section = section
+        span, _ = draft.sheet.text(50, 100 + 200 * index, f"value{index}", draft.look.face())
+        draft.fact(
+            "key", ("date of birth",), ("When was the person born?",), (f"value{index}",), (span,), "value", "date"
+        )
+    return draft
+
+
+def test_what_stands_twice_is_asked_for_by_section_or_page() -> None:
+    draft = ambiguous(("section Buyer", "section Seller"), on_two_pages=True)
+    for seed in range(40):
+        for question in questions(draft, np.random.default_rng(seed), 3, 0.0):
+            asked = question.text.lower()
+            for index, words in enumerate((("buyer", "page 1"), ("seller", "page 2"))):
+                if f"value{index}" in question.answers[0]:
+                    assert any(w in asked for w in words), question
+            assert "1 asked for alike" in question.note
+
+
+def test_what_nothing_tells_apart_is_not_asked() -> None:
+    draft = ambiguous(("", ""), on_two_pages=False)
+    assert not [q for s in range(20) for q in questions(draft, np.random.default_rng(s), 4, 0.0)]
+
+
+def test_no_question_of_a_document_has_two_answers() -> None:
+    for document in many(150):
+        texts = [re.sub(r"\W+", " ", q.text.lower()).strip() for q in document.questions]
+        assert len(set(texts)) == len(texts)
+
+
+# In vain
+
+
+def test_unanswerable_questions_come_in_their_share() -> None:
+    counted = Counter(bool(q.answers) for d in many(150) for q in d.questions)
+    assert counted[False] / counted.total() == pytest.approx(0.1, abs=0.025)
+    assert all(q.answers for d in many(20, unanswerable=0.0) for q in d.questions)
+    assert not any(q.answers for d in many(20, unanswerable=1.0) for q in d.questions)
+
+
+def test_what_is_asked_in_vain_is_not_on_the_pages() -> None:
+    for document in many(20, unanswerable=1.0):
+        printed = " ".join(w.text for p in document.pages for w in p.words).lower()
+        for question in document.questions:
+            named = re.search(r"(?:the|my) ([a-z' -]+?)[?.]*$", question.text.lower())
+            of_a_row = re.search(
+                r" (of|for|against) |state its", question.text
+            )  # a known column of a row that is not there
+            if question.kind == "unanswerable" and named and not of_a_row and len(named.group(1).split()) > 1:
+                assert named.group(1) not in printed, question
+
+
+def test_a_question_has_answers_and_evidence_or_neither() -> None:
+    with pytest.raises(DataError, match="neither"):
+        Question("Who?", ("x",), (), "value")
+    with pytest.raises(DataError, match="neither"):
+        Question("Who?", ("x",), (Region(0, (0.0, 0.0, 1.0, 1.0)),), "unanswerable")
+    with pytest.raises(DataError, match="is empty"):
+        Question(" ", (), (), "unanswerable")
+
+
+# Variety
+
+
+def test_evidence_is_of_every_size() -> None:
+    found = np.array([share for document in many(150) for share in shares(document)])
+    assert found.min() < 0.0002
+    assert found.max() > 0.2
+    counts = np.histogram(found, [0, 0.005, 0.02, 0.1, 1])[0] / found.size
+    assert (counts > 0.01).all(), counts
+    assert 0.5 < counts[0] < 0.9
+
+
+def test_every_kind_of_document_and_question_occurs() -> None:
+    documents = many(150)
+    assert {d.kind for d in documents} == set(KINDS)
+    kinds = Counter(q.kind for d in documents for q in d.questions)
+    assert set(kinds) == {
+        "value", "cell", "row", "address", "sentence", "paragraph", "figure", "two", "unanswerable",
+    }  # fmt: skip
+    assert {len(d.pages) for d in documents} >= {1, 2, 3, 4}
+    pages_of_two = {len({p for p, _ in q.evidence}) for d in documents for q in d.questions if q.kind == "two"}
+    assert pages_of_two == {1, 2}
+
+
+def test_composed_labels_are_thousands_and_held_out_words_stay_out_of_training() -> None:
+    labels = {}
+    for split in SPLITS:
+        values = Values.drawn(np.random.default_rng(1), split)
+        labels[split] = [composed(values, set()).label for _ in range(3000)]
+    assert len(set(labels["train"])) > 500
+    seen = set(labels["train"])
+    assert sum(label not in seen for label in labels["held_out"]) > 0.4 * len(labels["held_out"])
+
+
+# Pages
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_many_pages_as_asked_for(kind: str) -> None:
+    for pages in (1, 3):
+        document = make_document(2, "train", kind=kind, pages=pages, render=False)
+        assert pages <= len(document.pages) <= pages + (1 if kind == "invoice" else 0)
+    for seed in range(6):
+        assert 2 <= len(make_document(seed, "held_out", kind="report", pages=(2, 4), render=False).pages) <= 4
+    assert MAXIMUM_PAGES == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"split": "test"}, "train and held_out"),
+        ({"kind": "poem"}, "no kind of document 'poem'"),
+        ({"pages": 0}, "1 to 8"),
+        ({"pages": (3, 2)}, "1 to 8"),
+        ({"pages": 9}, "1 to 8"),
+        ({"unanswerable": 1.5}, "share of unanswerable"),
+        ({"most_questions": 0}, "at least 1 question"),
+        ({"seed": -1}, "seed >= 0"),
+    ],
+)
+def test_impossible_settings_are_refused(options: dict[str, object], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        make_document(**{"seed": 1, **options})  # type: ignore[arg-type]
+
+
+def test_missing_fonts_are_named_with_what_to_install() -> None:
+    from docparse.generator.fonts import folder
+
+    with pytest.raises(ConfigError, match=r"package no_such_font are missing.*pip install 'fovea\[fonts\]'"):
+        folder("no_such_font")
+
+
+# Misread
+
+
+def test_misreading_is_repeatable_and_as_frequent_as_asked() -> None:
+    document = make_document(3, "train", kind="report", pages=2, render=False)
+    a, b = misread(document, 0.3), misread(document, 0.3)
+    assert [p.words for p in a.pages] == [p.words for p in b.pages]
+    assert a.questions == document.questions
+    before = Counter(w.text for p in document.pages for w in p.words)
+    after = Counter(w.text for p in a.pages for w in p.words)
+    assert (before - after).total() / before.total() == pytest.approx(0.3, abs=0.08)
+    assert [p.words for p in misread(document, 0.0).pages] == [p.words for p in document.pages]
+    with pytest.raises(ConfigError, match="0 to 1"):
+        misread(document, 2.0)
+
+
+# Speed
+
+
+def test_words_alone_are_fast() -> None:
+    make_document(0, "train", render=False)
+    start = time.process_time()
+    pages = sum(len(make_document(s, "train", render=False).pages) for s in range(1000, 1040))
+    assert pages / (time.process_time() - start) > 15  # on one core, with all faces still to be measured
+
+
+def test_pictures_are_fast_enough() -> None:
+    make_document(0, "train", pages=1)
+    start = time.process_time()
+    pages = sum(len(make_document(s, "train", pages=1).pages) for s in range(2000, 2012))
+    assert pages / (time.process_time() - start) > 5
+
+
+# Files
+
+
+def test_written_documents_are_read_back(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from docparse.benchmarks import load_benchmark
+    from docparse.documents import open_document
+    from docparse.generator.writing import write_documents
+
+    made = [make_document(seed, "held_out", pages=1, kind="invoice") for seed in (1, 2)]
+    counts = write_documents(made, tmp_path)
+    asked = [q for d in made for q in d.questions]
+    assert counts == {"documents": 2, "pages": sum(len(d.pages) for d in made), "questions": len(asked)}
+    benchmark = load_benchmark("generated", tmp_path)
+    assert (benchmark.split, benchmark.counts["loaded"], benchmark.counts["skipped"]) == ("held_out", len(asked), 0)
+    for item, question in zip(benchmark.items, asked, strict=True):
+        truth = item.truth()
+        assert (item.question, item.answers) == (question.text, question.answers)
+        assert [p for p, _ in truth.evidence or ()] == [r.page for r in question.evidence]
+        for (_, box), region in zip(truth.evidence or (), question.evidence, strict=True):
+            assert box == pytest.approx(region.box, abs=0.01)
+    item = benchmark.items[0]
+    assert np.array_equal(item.pages[0].load().array, made[0].pages[0].image)  # type: ignore[arg-type]
+    assert item.path is not None
+    with open_document(item.path) as document:
+        page = document.page(0, picture=False)
+        scale = made[0].pages[0].width / page.width
+        found = {(w.text, round(w.box[0] * scale / 8), round(w.box[1] * scale / 8)) for w in page.words}
+    wanted = [(w.text, round(w.box[0] / 8), round(w.box[1] / 8)) for w in made[0].pages[0].words]
+    near = sum(any((t, x + i, y + j) in found for i in (-1, 0, 1) for j in (-1, 0, 1)) for t, x, y in wanted)
+    assert near / len(wanted) > 0.97
+
+
+def test_pages_without_pictures_make_no_pdf(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from docparse.generator.pdf import write_pdf
+
+    with pytest.raises(DataError, match="render=True"):
+        write_pdf(make_document(1, "train", render=False).pages, tmp_path / "a.pdf")
