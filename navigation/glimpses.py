@@ -162,6 +162,22 @@ def glimpse(rng: Generator, size: tuple[int, int], split: Split = "train", rules
     return Glimpse(scene, place, heading, frame.rgb, frame.depth, frame.ids)
 
 
+def glimpses_around(
+    scene: Scene, place: NDArray[np.float64], heading: float, size: tuple[int, int] = (160, 128)
+) -> tuple[Glimpse, ...]:
+    """What is seen ahead, to the left, behind and to the right of a pose."""
+    view = _view(OPEN, size)  # beside those of `glimpse`
+    view.show(scene)
+    out = []
+    for quarter in range(4):
+        turned = wrapped(heading + quarter * math.pi / 2)
+        frame = view.render(place, turned, depth=True, ids=True)
+        if frame.depth is None or frame.ids is None:
+            raise RuntimeError("the renderer was asked for depth and ids")
+        out.append(Glimpse(scene, place, turned, frame.rgb, frame.depth, frame.ids))
+    return tuple(out)
+
+
 def home_of(rng: Generator, slot: int, split: Split) -> int:
     """The home of a slot: of the seed that ``rng`` was made from, not of what was drawn from it since.
 

@@ -41,7 +41,8 @@ def scores(
     if farthest <= 0:
         raise DataError("waypoints: the start lies on the only goal, so closeness is not defined")
     closeness = 1.0 - np.linalg.norm(p - there, axis=1) / farthest
-    return openness(p, q) + weight * closeness
+    total: Points = openness(p, q) + weight * closeness
+    return total
 
 
 def openness(points: ArrayLike, obstacles: ArrayLike) -> Points:
