@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,9 @@ from docparse.flow.divergence import wasserstein2
 from docparse.flow.targets import target_law
 from docparse.losses import regions_of
 from docparse.model import EvidenceNetwork
+from docparse.rivals import DetectorNetwork, detect
 from docparse.scoring import Prediction, Row, Truth, score
+from docparse.weights import load_network
 
 Reader = Callable[[Example], Prediction]  # one question to a prediction, in page units
 
@@ -48,6 +53,14 @@ def flow_reader(network: EvidenceNetwork, config: DocparseConfig, distances: boo
         )
 
     return read
+
+
+def reader_of(folder: Path, distances: bool = False) -> Reader:
+    """The reader, or rival, that a folder of weights holds. Raises `ModelError` as `docparse.weights.load_network`."""
+    network, config = load_network(folder)
+    if isinstance(network, DetectorNetwork):
+        return partial(detect, network, settled=config.settled)
+    return flow_reader(network, config, distances)
 
 
 def step_distances(outcome: Outcome, example: Example) -> tuple[float, ...]:
@@ -80,14 +93,8 @@ def evaluate_reader(read: Reader, examples: Iterable[Example]) -> list[Row]:
         except Exception as error:
             prediction = Prediction(None, error=f"{type(error).__name__}: {error}")
         elapsed = 1000 * (time.perf_counter() - started)
-        rows.append(score(truth_of(example), _timed(prediction, elapsed)))
+        rows.append(score(truth_of(example), replace(prediction, milliseconds=elapsed)))
     return rows
-
-
-def _timed(prediction: Prediction, milliseconds: float) -> Prediction:
-    from dataclasses import replace
-
-    return replace(prediction, milliseconds=milliseconds)
 
 
 def short(rows: Sequence[Row]) -> dict[str, Any]:

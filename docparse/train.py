@@ -6,20 +6,21 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from backbone.errors import ConfigError, DataError
-from backbone.training import TrainingConfig, TrainingResult, train
+from backbone.training import LossFunction, TrainingConfig, TrainingResult, train
 from docparse.config import DocparseConfig
 from docparse.data import Example, load_document
 from docparse.evidence import ask_words, run_evidence
 from docparse.losses import LossWeights, reader_loss
 from docparse.model import EvidenceNetwork
-from docparse.weights import save_reader
+from docparse.rivals import DetectorNetwork, detector_loss
+from docparse.weights import NETWORKS, save_reader
 
 QUESTIONS_OF_ONE = 4  # questions of one document in a batch: reading a record costs more than computing with it
 
@@ -30,6 +31,7 @@ class ReaderTraining:
 
     records: Path  # folder of `docparse.data.make_records`
     output: Path = Path("runs/docparse")
+    method: Literal["flow", "detector"] = "flow"  # detector: the rival that regresses the box at once
     reader: DocparseConfig = field(default_factory=DocparseConfig)
     weights: LossWeights = field(default_factory=LossWeights)
     steps: int = 4000
@@ -95,25 +97,19 @@ def batch_maker(config: ReaderTraining, records: list[Record]) -> Callable[[int]
     return batch_at
 
 
-def make_network(config: DocparseConfig, example: Example) -> EvidenceNetwork:
+def make_network(
+    config: DocparseConfig, example: Example, kind: type[EvidenceNetwork] = EvidenceNetwork
+) -> EvidenceNetwork:
     """A network with the widths of the records' fields."""
     asked = ask_words(example.words, example.fields).words
-    return EvidenceNetwork(config.network, asked.fields.shape[1], asked.vectors.shape[1], asked.question.shape[1])
+    return kind(config.network, asked.fields.shape[1], asked.vectors.shape[1], asked.question.shape[1])
 
 
 def train_reader(config: ReaderTraining) -> TrainingResult:
     """Train (or go on) and leave ``output/model``: network.safetensors and config.json."""
     records = index_records(config.records)
     torch.manual_seed(config.seed)
-    network = make_network(config.reader, load_document(records[0].path)[0])
-    flow = replace(config.reader.flow, max_particles=min(config.particles, config.reader.flow.max_particles))
-    reader = replace(config.reader, flow=flow)
-
-    def loss(module: nn.Module, batch: list[Example]) -> tuple[Tensor, dict[str, float | Tensor]]:
-        outcomes = run_evidence(network, reader, [ask_words(e.words, e.fields) for e in batch])
-        total, parts = reader_loss(outcomes, batch, reader, config.weights)
-        return total, dict(parts)
-
+    network = make_network(config.reader, load_document(records[0].path)[0], NETWORKS[config.method])
     loop = TrainingConfig(
         steps=config.steps,
         learning_rate=config.learning_rate,
@@ -123,6 +119,23 @@ def train_reader(config: ReaderTraining) -> TrainingResult:
         threads=config.threads,
     )
     record: dict[str, Any] = json.loads(json.dumps({"docparse": asdict(config)}, default=str))
-    result = train(network, batch_maker(config, records), loss, loop, config.output, config_record=record)
+    batches, loss = batch_maker(config, records), loss_function(network, config)
+    result = train(network, batches, loss, loop, config.output, config_record=record)
     save_reader(network, config.reader, config.output / "model")
     return result
+
+
+def loss_function(network: EvidenceNetwork, config: ReaderTraining) -> LossFunction:
+    """The loss of a batch of examples under the method that is trained."""
+    flow = replace(config.reader.flow, max_particles=min(config.particles, config.reader.flow.max_particles))
+    reader = replace(config.reader, flow=flow)
+
+    def loss(module: nn.Module, batch: list[Example]) -> tuple[Tensor, dict[str, float | Tensor]]:
+        asked = [ask_words(e.words, e.fields) for e in batch]
+        if isinstance(network, DetectorNetwork):
+            total, parts = detector_loss(network.detect(asked), asked, batch)
+        else:
+            total, parts = reader_loss(run_evidence(network, reader, asked), batch, reader, config.weights)
+        return total, dict(parts)
+
+    return loss

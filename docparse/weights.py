@@ -15,31 +15,44 @@ from docparse.config import DocparseConfig
 from docparse.flow.config import FlowConfig
 from docparse.model import EvidenceNetwork, NetworkConfig
 from docparse.regions import RegionConfig
+from docparse.rivals import DetectorNetwork
 
 VERSION = 1
 
 
+NETWORKS: dict[str, type[EvidenceNetwork]] = {"flow": EvidenceNetwork, "detector": DetectorNetwork}
+
+
 def save_reader(network: EvidenceNetwork, config: DocparseConfig, folder: Path) -> None:
-    """Write weights as float16 and the configuration."""
+    """Write weights as float16, the configuration and which network it is."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().to(torch.float16).contiguous() for name, value in network.state_dict().items()}
     save_file(state, folder / "network.safetensors")
-    about = {"version": VERSION, "widths": list(network.widths), "config": asdict(config)}
+    method = next(name for name, kind in NETWORKS.items() if type(network) is kind)
+    about = {"version": VERSION, "method": method, "widths": list(network.widths), "config": asdict(config)}
     (folder / "config.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
 def load_reader(folder: Path) -> tuple[EvidenceNetwork, DocparseConfig]:
-    """The network in eval mode and its configuration.
+    """The flow's network in eval mode and its configuration.
 
     Raises:
-        ModelError: files missing or broken, another version, or weights that do not fit the configuration.
+        ModelError: files missing or broken, another version or method, or weights that do not fit the configuration.
     """
+    network, config = load_network(folder)
+    if type(network) is not EvidenceNetwork:
+        raise ModelError(f"{folder} holds a rival of the flow ({type(network).__name__}), not a reader")
+    return network, config
+
+
+def load_network(folder: Path) -> tuple[EvidenceNetwork, DocparseConfig]:
+    """As `load_reader`, and also the networks of rivals."""
     try:
         about = json.loads((folder / "config.json").read_text())
         if about["version"] != VERSION:
             raise ModelError(f"{folder}: a reader of version {about['version']}, expected {VERSION}")
         config = _config(about["config"])
-        network = EvidenceNetwork(config.network, *about["widths"])
+        network = NETWORKS[about["method"]](config.network, *about["widths"])
         state = {name: value.float() for name, value in load_file(folder / "network.safetensors").items()}
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{folder} holds no reader (config.json and network.safetensors): {error}") from error
