@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,23 +37,34 @@ class Characters:
 
 @dataclass(frozen=True, eq=False)
 class RawWords:
-    """Words before they are arranged: texts, boxes (n, 4) in shown pixels, directions (n,), confidences (n,)."""
+    """Words before they are arranged.
+
+    Texts, boxes (n, 4) in shown pixels, directions (n,), confidences (n,); ``strings`` (n,) numbers the words that are
+    known to follow each other on one line, -1 where nothing is known.
+    """
 
     texts: list[str]
     boxes: NDArray[np.float64]
     directions: NDArray[np.int64]
     confidences: NDArray[np.float64]
+    strings: NDArray[np.int64]
 
     @classmethod
     def none(cls) -> RawWords:
         """No words."""
-        return cls([], np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0))
+        return cls([], np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
 
     def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> RawWords:
         """Those that a mask or indices choose."""
         indices = np.arange(len(self.texts))[which]
         texts = [self.texts[i] for i in indices.tolist()]
-        return RawWords(texts, self.boxes[indices], self.directions[indices], self.confidences[indices])
+        return RawWords(
+            texts, self.boxes[indices], self.directions[indices], self.confidences[indices], self.strings[indices]
+        )
+
+    def scaled(self, across: float, along: float) -> RawWords:
+        """The same on a picture of another size."""
+        return replace(self, boxes=self.boxes * np.array([across, along, across, along]))
 
     def with_more(self, other: RawWords) -> RawWords:
         """These and the other ones."""
@@ -62,6 +73,7 @@ class RawWords:
             np.concatenate([self.boxes, other.boxes]),
             np.concatenate([self.directions, other.directions]),
             np.concatenate([self.confidences, other.confidences]),
+            np.concatenate([self.strings, other.strings]),
         )
 
 
@@ -96,7 +108,7 @@ def to_words(characters: Characters, to_shown: Affine, turn: int, width: int, he
     codes = [characters.codes[i] for i in kept]
     ends = [*starts[1:].tolist(), len(kept)]
     texts = [_text(codes[start:end]) for start, end in zip(starts.tolist(), ends, strict=True)]
-    found = RawWords(texts, _with_area(boxes), directions[starts], np.ones(len(texts)))
+    found = RawWords(texts, _with_area(boxes), directions[starts], np.ones(len(texts)), np.full(len(texts), -1))
     return on_page(found, width, height)
 
 
@@ -106,7 +118,7 @@ def on_page(words: RawWords, width: int, height: int) -> RawWords:
     cut = np.clip(boxes, 0.0, np.array([width, height, width, height], np.float64))
     area, left = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), np.prod(cut[:, 2:] - cut[:, :2], axis=1)
     shown = (left > 0) & (left >= 0.5 * area) & np.array([bool(text) for text in words.texts], bool)
-    return RawWords(words.texts, cut, words.directions, words.confidences).chosen(shown)
+    return replace(words, boxes=cut).chosen(shown)
 
 
 def _visible(codes: Sequence[int]) -> tuple[list[int], list[bool]]:

@@ -74,7 +74,8 @@ def _spread(value: str, box: Corners) -> RawWords:
             boxes.append((start, y0 + row * pitch, start + size * len(text), y0 + (row + 1) * pitch))
             texts.append(text)
             start += size * (len(text) + 1)
-    return RawWords(texts, np.array(boxes), np.zeros(len(texts), np.int64), np.ones(len(texts)))
+    count = len(texts)
+    return RawWords(texts, np.array(boxes), np.zeros(count, np.int64), np.ones(count), np.full(count, -1))
 
 
 def _marks(page: Any) -> Any:

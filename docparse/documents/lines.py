@@ -63,18 +63,26 @@ def neighbours(words: Sequence[Word]) -> Neighbours:
     return Neighbours(left, above, right, below)
 
 
-def arrange(boxes: Boxes, directions: Indices | None = None, spelled: NDArray[np.bool_] | None = None) -> Arrangement:
+def arrange(
+    boxes: Boxes,
+    directions: Indices | None = None,
+    spelled: NDArray[np.bool_] | None = None,
+    strings: Indices | None = None,
+) -> Arrangement:
     """Lines, blocks and reading order of word boxes (n, 4) in shown pixels.
 
     ``directions`` (n,) is each word's reading direction, clockwise degrees from rightwards (0, 90, 180, 270); words of
     other directions than the page's main one follow after it. ``spelled`` (n,) says which words are made of letters:
-    only they make prose, numbers and dots make tables.
+    only they make prose, numbers and dots make tables. Words of one number in ``strings`` (n,) that is not negative
+    follow each other on one line in the given order, whatever their boxes.
     """
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     if directions is None:
         directions = np.zeros(len(boxes), np.int64)
     if spelled is None:
         spelled = np.ones(len(boxes), bool)
+    if strings is None:
+        strings = np.full(len(boxes), -1, np.int64)
     found, counts = np.unique(directions, return_counts=True)
     order: list[int] = []
     line: list[int] = []
@@ -82,7 +90,7 @@ def arrange(boxes: Boxes, directions: Indices | None = None, spelled: NDArray[np
     for direction in found[np.argsort(-counts, kind="stable")]:
         members = np.flatnonzero(directions == direction)
         upright = _upright(boxes[members], int(direction))
-        for lines_of_block in _blocks(upright, spelled[members]):
+        for lines_of_block in _blocks(upright, spelled[members], strings[members]):
             number = block[-1] + 1 if block else 0
             for chain in lines_of_block:
                 line += [line[-1] + 1 if line else 0] * len(chain)
@@ -103,14 +111,21 @@ def _upright(boxes: Boxes, direction: int) -> Boxes:
     return boxes
 
 
-def _links(boxes: Boxes) -> Indices:
-    """The next word on the line of each (n,), or -1: nearest to the right with enough shared height, mutually."""
+def _links(boxes: Boxes, strings: Indices) -> Indices:
+    """The next word on the line of each (n,), or -1: the next of its string, else the nearest to the right.
+
+    The nearest must share enough height, and the choice be mutual.
+    """
     count = len(boxes)
     x0, y0, x1, y1 = boxes.T
     height = y1 - y0
     one, other = _near_in_height((y0 + y1) / 2, float(height.max()))
     shared = np.minimum(y1[one], y1[other]) - np.maximum(y0[one], y0[other])
     rightwards = x0[other] + x1[other] > x0[one] + x1[one]
+    inside = _next_of_string(strings)
+    ends, starts = inside < 0, np.ones(count, bool)
+    starts[inside[inside >= 0]] = False
+    rightwards &= ends[one] & starts[other]
     fit = rightwards & (shared >= SHARED * np.minimum(height[one], height[other]))
     one, other = one[fit], other[fit]
     gap = x0[other] - x1[one]
@@ -119,7 +134,16 @@ def _links(boxes: Boxes) -> Indices:
     forward[one[order]] = other[order]
     backward[other[order]] = one[order]
     mutual = (forward >= 0) & (backward[forward] == np.arange(count))
-    return np.where(mutual, forward, -1)
+    return np.where(inside >= 0, inside, np.where(mutual, forward, -1))
+
+
+def _next_of_string(strings: Indices) -> Indices:
+    """The next word of the same string of each (n,), or -1."""
+    follows = np.full(len(strings), -1, np.int64)
+    order = np.argsort(strings, kind="stable")
+    same = (strings[order][1:] == strings[order][:-1]) & (strings[order][1:] >= 0)
+    follows[order[:-1][same]] = order[1:][same]
+    return follows
 
 
 def _near_in_height(middle: NDArray[np.float64], reach: float) -> tuple[Indices, Indices]:
@@ -134,11 +158,11 @@ def _near_in_height(middle: NDArray[np.float64], reach: float) -> tuple[Indices,
     return order[one[different]], order[other[different]]
 
 
-def _blocks(boxes: Boxes, spelled: NDArray[np.bool_]) -> list[list[Indices]]:
+def _blocks(boxes: Boxes, spelled: NDArray[np.bool_], strings: Indices) -> list[list[Indices]]:
     """Blocks of lines of word indices, in reading order."""
     if not len(boxes):
         return []
-    links = _links(boxes)
+    links = _links(boxes, strings)
     return [block for region in _regions(boxes, links, spelled) for block in _blocks_of(boxes, links, region)]
 
 

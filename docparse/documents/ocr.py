@@ -64,7 +64,9 @@ def read_words(image: Image) -> RawWords:
     boxes: list[Corners] = []
     directions: list[int] = []
     scores: list[float] = []
-    for line, quad in zip(result.word_results or (), result.boxes if result.boxes is not None else (), strict=False):
+    strings: list[int] = []
+    lines = zip(result.word_results or (), result.boxes if result.boxes is not None else (), strict=False)
+    for number, (line, quad) in enumerate(lines):
         words = [(str(text).strip(), float(score), _upright(box)) for text, score, box in line]
         words = [word for word in words if word[0] and word[2] is not None]
         corners = np.asarray(quad, np.float64)
@@ -75,11 +77,12 @@ def read_words(image: Image) -> RawWords:
         texts += [text for text, _, _ in words]
         boxes += placed
         directions += [90 if tall else 0] * len(words)
+        strings += [number] * len(words)
         scores += [min(max(score, 0.0), 1.0) for _, score, _ in words]
     if not texts:
         return RawWords.none()
-    found = RawWords(texts, np.array(boxes, np.float64), np.array(directions, np.int64), np.array(scores))
-    return on_page(found, width, height)
+    numbers = np.array(directions, np.int64), np.array(scores), np.array(strings, np.int64)
+    return on_page(RawWords(texts, np.array(boxes, np.float64), *numbers), width, height)
 
 
 def _upright(box: Any) -> Corners | None:

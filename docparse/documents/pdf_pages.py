@@ -25,6 +25,7 @@ from docparse.documents.sheets import Sheet
 MAX_MEANINGLESS = 0.3  # share of characters without a meaning from which a text layer is not believed
 FEW_WORDS = 20  # with fewer words over a picture of most of the page, the page is taken for a scan
 SCAN_SHARE = 0.5  # of the page
+OCR_SIDE, MAX_GROWTH = 1760, 3.0  # pixels and times up to which a small page is drawn larger for OCR
 _SPACES = frozenset((0x20, 0x0D, 0x0A))
 _FAILURES = {
     raw.FPDF_ERR_FILE: "it could not be read",
@@ -61,8 +62,8 @@ class Pdf:
         """Free its memory."""
         self._document.close()
 
-    def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None]:
-        """The page and, where asked for or needed for OCR, its picture uint8 (H, W, 3)."""
+    def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None, Image | None]:
+        """The page, where asked for its picture uint8 (H, W, 3), and where it is a scan a picture to be read."""
         page, fields = self._page(index)
         try:
             view, turn = page.get_bbox(), page.get_rotation()
@@ -75,10 +76,12 @@ class Pdf:
             to_shown = inverse(to_points)
             words, doubts = _words(page, to_shown, turn, width, height)
             words = with_fields(words, fields, to_shown, width, height)
+            sheet = Sheet(width, height, scale * 72, to_points, words, (*notes, *doubts))
             scan = _is_scan(page, words, view)
-            sheet = Sheet(width, height, scale * 72, to_points, words, (*notes, *doubts), scan)
-            image = _render(page, scale, width, height) if picture or scan else None
-            return sheet, image
+            image = _render(page, scale) if picture or scan else None
+            if image is not None and image.shape[:2] != (height, width):
+                raise DataError(f"pdfium drew {image.shape[1]} x {image.shape[0]} pixels, {width} x {height} were due")
+            return sheet, image if picture else None, _to_read(page, scale, image) if scan else None
         finally:
             page.close()
 
@@ -166,11 +169,17 @@ def _is_scan(page: Any, words: RawWords, view: Corners) -> bool:
     return False
 
 
-def _render(page: Any, scale: float, width: int, height: int) -> Image:
+def _to_read(page: Any, scale: float, image: Image | None) -> Image | None:
+    """The picture for OCR: a small page is drawn larger, for its scan may be finer than it is shown."""
+    if image is None:
+        return None
+    growth = min(OCR_SIDE / max(image.shape[:2]), MAX_GROWTH)
+    return _render(page, scale * growth) if growth > 1.2 else image
+
+
+def _render(page: Any, scale: float) -> Image:
     bitmap = page.render(scale=scale, may_draw_forms=True, rev_byteorder=True, force_bitmap_format=raw.FPDFBitmap_BGR)
     try:
-        if (bitmap.width, bitmap.height) != (width, height):
-            raise DataError(f"pdfium drew {bitmap.width} x {bitmap.height} pixels where {width} x {height} were due")
         return np.array(bitmap.to_numpy(), np.uint8, order="C")
     finally:
         bitmap.close()

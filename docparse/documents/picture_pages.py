@@ -22,11 +22,14 @@ class Picture:
         """Free its memory."""
         self._data = b""
 
-    def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None]:
-        """The page and its picture; ``dpi`` does not matter. Raises `DataError` if it is broken or too large."""
+    def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None, Image | None]:
+        """The page and its picture, which is also to be read; ``dpi`` does not matter.
+
+        Raises `DataError` if it is broken or too large.
+        """
         image, notes = decode(self._data, _limits(self._data, max_pixels), frame=index)
-        sheet = Sheet(image.shape[1], image.shape[0], None, None, RawWords.none(), notes, needs_ocr=True)
-        return sheet, image
+        sheet = Sheet(image.shape[1], image.shape[0], None, None, RawWords.none(), notes)
+        return sheet, image, image
 
 
 def _limits(data: bytes, max_pixels: int) -> ImageLimits:

@@ -12,8 +12,7 @@ from docparse.documents.geometry import Affine
 class Sheet:
     """A page's pixels, the way to points, its words and what is known about it.
 
-    ``dpi`` and ``to_points`` are None for pictures. ``needs_ocr``: there is something on the page, and no words, or
-    none to be believed, in a text layer.
+    ``dpi`` and ``to_points`` are None for pictures.
     """
 
     width: int
@@ -22,4 +21,3 @@ class Sheet:
     to_points: Affine | None
     words: RawWords
     notes: tuple[str, ...]
-    needs_ocr: bool

@@ -33,8 +33,8 @@ class Opened(Protocol):
     pages: int
     notes: tuple[str, ...]
 
-    def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None]:
-        """A page and its picture."""
+    def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None, Image | None]:
+        """A page, its picture where asked for, and the picture to read by OCR where its text layer does not do."""
 
     def close(self) -> None:
         """Free its memory."""
@@ -84,14 +84,15 @@ class Desk:
         """Read a page; only ``{"wants_ocr": True}`` if it is a scan and the engine is still to be loaded."""
         if key not in self._open:
             raise DataError(f"document {key} is not open")
-        sheet, image = self._open[key].read(index, dpi, max_pixels, picture)
+        sheet, image, scan = self._open[key].read(index, dpi, max_pixels, picture)
         words, source, notes = sheet.words, "text layer" if sheet.words.texts else "none", [*sheet.notes]
-        if sheet.needs_ocr and may_ocr and image is not None and ocr.has_ink(image):
+        if may_ocr and scan is not None and ocr.has_ink(scan):
             if not ocr.loaded():
                 return {"wants_ocr": True}
-            words, source = _with_ocr(words, ocr.read_words(image))
+            across, along = sheet.width / scan.shape[1], sheet.height / scan.shape[0]
+            words, source = _with_ocr(words, ocr.read_words(scan).scaled(across, along))
         spelled = np.array([sum(map(str.isalpha, text)) > 1 for text in words.texts], bool)
-        arrangement = arrange(words.boxes, words.directions, spelled)
+        arrangement = arrange(words.boxes, words.directions, spelled, words.strings)
         words = words.chosen(arrangement.order)
         count = len(words.texts)
         if count > max_words:
