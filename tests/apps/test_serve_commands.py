@@ -25,6 +25,7 @@ from backbone.serving.codec import pack, unpack
 from backbone.serving.spec import spec_to_plain
 from tests.clients.load import measure_load, measure_overhead
 from tests.clients.load import served as loaded
+from tests.websocket_server import listening
 
 FAVOURABLE = {"action": spec_to_plain(SPEC), "actions_unnormalized": True, "resets": ["seed"]}
 KEYS = {"x": {"dtype": "float32", "shape": [2]}}
@@ -116,41 +117,25 @@ def _failures(url: str, **options) -> dict[str, str]:
     return {finding.name: finding.message for finding in report.failed}
 
 
-@contextmanager
 def imitation(answer, metadata=None, healthy: bool = True):
     """A server that answers each message, text or bytes, with ``answer(connection number, message)``; None: silence."""
-    import threading
-
-    from websockets.exceptions import ConnectionClosed
-    from websockets.sync.server import serve
-
     count = iter(range(10**6))
 
     def handle(connection):
         number = next(count)
-        try:
-            connection.send(pack(metadata or {}))
-            for message in connection:
-                reply = answer(number, message)
-                if isinstance(reply, str):
-                    connection.send(reply)
-                    connection.close(1011)
-                elif reply is not None:
-                    connection.send(pack(reply))
-        except ConnectionClosed:
-            pass
+        connection.send(pack(metadata or {}))
+        for message in connection:
+            reply = answer(number, message)
+            if isinstance(reply, str):
+                connection.send(reply)
+                connection.close(1011)
+            elif reply is not None:
+                connection.send(pack(reply))
 
     def health(connection, request):
         return connection.respond(200 if healthy else 404, "OK\n") if request.path == "/healthz" else None
 
-    with serve(handle, "127.0.0.1", 0, compression=None, process_request=health) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return listening(handle, process_request=health)
 
 
 def _strict(message) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -34,17 +32,11 @@ from backbone.rollout.agents import ExpertConfig
 from tests.backbone.records_world import SPEC, LineWorld, open_writer, record, seed_of, shown
 
 EPISODES = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_waiting_for_the_disk() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
+pytestmark = pytest.mark.usefixtures("no_waiting_for_the_disk")
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, _no_waiting_for_the_disk: None) -> Path:
+def recorded(tmp_path_factory: pytest.TempPathFactory, no_waiting_for_the_disk: None) -> Path:
     root = tmp_path_factory.mktemp("records") / "line"
     record(root, EPISODES)
     return root

@@ -32,17 +32,11 @@ from tests.backbone.records_world import LineWorld, open_writer, record, seed_of
 
 EPISODES = 3
 FRONT = "videos/observation.images.front/chunk-000/file-001.mp4"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_waiting_for_the_disk() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
+pytestmark = pytest.mark.usefixtures("no_waiting_for_the_disk")
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory, _no_waiting_for_the_disk: None) -> Path:
+def sound(tmp_path_factory: pytest.TempPathFactory, no_waiting_for_the_disk: None) -> Path:
     root = tmp_path_factory.mktemp("sound") / "set"
     record(root, EPISODES)
     return root

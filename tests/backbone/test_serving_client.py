@@ -6,13 +6,11 @@ import http.server
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
+from websockets.sync.server import ServerConnection
 
 from backbone.contracts import ActionSpec, Observation
 from backbone.errors import ConfigError, ServerError
@@ -27,28 +25,10 @@ from backbone.serving.errors import (
 )
 from backbone.serving.remote_agent import RemoteAgent
 from backbone.serving.spec import spec_to_plain
+from tests.websocket_server import listening
 
 SPEC = ActionSpec.make_example()
 METADATA = {"action": spec_to_plain(SPEC), "resets": ["reset", "seed", "prompt"]}
-Handler = Callable[[ServerConnection], None]
-
-
-@contextmanager
-def listening(handler: Handler, port: int = 0, **options) -> Iterator[str]:
-    """A WebSocket server whose connections are handled by ``handler``; gives its address."""
-
-    def quiet(connection: ServerConnection) -> None:
-        with suppress(ConnectionClosed):
-            handler(connection)
-
-    with serve(quiet, "127.0.0.1", port, compression=None, max_size=None, **options) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def echoing(connection: ServerConnection) -> None:
