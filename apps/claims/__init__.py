@@ -7,6 +7,7 @@ from functools import partial
 from apps.claims.answering import abilities, easy_vqa, grounding
 from apps.claims.claim import Claim
 from apps.claims.costs import cold_start, memory_8192, shared_samples
+from apps.claims.documents import beats_rival, reads_documents
 from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_help
 
 CLAIMS: dict[str, Claim] = {
@@ -38,5 +39,25 @@ CLAIMS: dict[str, Claim] = {
         Claim("samples-time", "8 samples cost little more than 1", "<= 2.0 times", shared_samples),
         Claim("cold-start", "fovea ask from start to answer", "<= 12 s, answer <= 3 s", cold_start),
         Claim("memory-8192", "peak memory of a question about 8192 x 8192 px", "<= 2048 MB", memory_8192),
+        Claim(
+            "documents",
+            "the flow finds evidence on documents of unseen templates and fonts",
+            "W2 to the truth falls at every step",
+            reads_documents,
+        ),
+        *(
+            Claim(
+                f"documents-{rival}",
+                f"the flow finds evidence better than {words}",
+                "higher, and >= 10 points for evidence under 0.5 % of the page",
+                partial(beats_rival, rival=rival),
+            )
+            for rival, words in (
+                ("one-step", "one step with the same network"),
+                ("kl", "the same steps in the Kullback-Leibler geometry"),
+                ("detector", "regressing the box at once from the same words"),
+                ("match", "matching strings"),
+            )
+        ),
     )
 }
