@@ -169,7 +169,7 @@ def _patience(ray: Any, seconds: float) -> Iterator[None]:
     It gives up after 30 s, which no setting changes, and its helpers may take as long to import on a busy machine. A
     version that asks for its node in another way keeps its own limit.
     """
-    services = getattr(getattr(ray, "_private", None), "services", None)
+    services: Any = getattr(getattr(ray, "_private", None), "services", None)
     ask = getattr(services, "get_node", None)
     if ask is None:
         yield
