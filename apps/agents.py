@@ -40,6 +40,9 @@ AGENTS: dict[str, AgentEntry] = {
     "hydra": AgentEntry(
         "navigation.agent_config", "HydraConfig", "a model that finds objects, thinking where it looks around"
     ),
+    "frontier": AgentEntry(
+        "navigation.frontier", "FrontierConfig", "explores by a map from depth until a detector sees the object"
+    ),
     "wander": AgentEntry("navigation.wander", "WanderConfig", "walks until the view is blocked, then turns"),
     "metaworld-expert": AgentEntry(
         "apps.agents", "MetaWorldExpertConfig", "Meta-World's scripted policies, seeing only the observation"

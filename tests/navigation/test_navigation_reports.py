@@ -160,8 +160,8 @@ class TestSettings:
             with_settings(RoomsConfig(), chosen.settings, name)
 
     def test_unknown_benchmarks_are_refused(self):
-        with pytest.raises(ConfigError, match="did you mean 'hm3d-v1'"):
-            benchmark("hm3d-v")
+        with pytest.raises(ConfigError, match="did you mean 'ovon-unseen'"):
+            benchmark("ovon-unseeen")
 
 
 class TestCommand:
