@@ -10,15 +10,22 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import gradio as gr
 
-from apps.demo import search_tab, worlds_tab
+from apps.demo import documents_tab, search_tab, worlds_tab
 from apps.demo.config import DemoConfig
 from apps.demo.context import DemoContext
+from apps.demo.documents_desk import Desk, Shelf, load_shipped
+from apps.demo.documents_view import DOCUMENTS_CSS
 from apps.demo.jobs import Jobs
 from apps.demo.style import CSS, theme
 from apps.demo.worlds_view import WORLDS_CSS
 from backbone.vlm import VLM
+from docparse.pipeline import DocumentReader
 
-TABS: list[tuple[str, Callable[[DemoContext], None]]] = [("Search", search_tab.build), ("Worlds", worlds_tab.build)]
+TABS: list[tuple[str, Callable[[DemoContext], None]]] = [
+    ("Search", search_tab.build),
+    ("Documents", documents_tab.build),
+    ("Worlds", worlds_tab.build),
+]
 
 HEAD = """<div class="fv-head"><h1>Fovea</h1>
 <p>The eye sees most of the world blurred and turns its sharp centre to where it matters. So does the model here: it
@@ -27,28 +34,37 @@ CLEAN_EVERY_S = 600
 KEEP_UPLOADS_S = 3600
 
 
-def build_demo(vlm: VLM, config: DemoConfig | None = None) -> gr.Blocks:
-    """The page with all tabs, not yet served. ``vlm`` runs one run at a time; worlds run beside it, a few at once."""
+def build_demo(
+    vlm: VLM, config: DemoConfig | None = None, load_reader: Callable[[], DocumentReader] = load_shipped
+) -> gr.Blocks:
+    """The page with all tabs, not yet served.
+
+    ``vlm`` runs one run at a time; worlds run beside it, a few at once, and so does the reader of documents, which
+    ``load_reader`` gives when it is first needed.
+    """
     config = config or DemoConfig()
     worlds = Jobs(config.world_deadline_s, turns=config.max_worlds)
-    context = DemoContext(vlm, config, Jobs(config.deadline_s), worlds)
+    documents = Desk(load_reader, Jobs(config.document_deadline_s), Shelf())
+    context = DemoContext(vlm, config, Jobs(config.deadline_s), worlds, documents)
     demo = gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S))
     with demo:
         gr.HTML(HEAD)
         for name, build in TABS:
             with gr.Tab(name):
                 build(context)
-        demo.unload(_stop_session(context.jobs, context.worlds))
+        demo.unload(_leave(context))
     demo.queue(max_size=config.max_queue, default_concurrency_limit=1)
     return demo
 
 
-def _stop_session(*all_jobs: Jobs) -> Callable[[gr.Request], None]:
-    def stop(request: gr.Request) -> None:
-        for jobs in all_jobs:
-            jobs.cancel(str(request.session_hash))
+def _leave(context: DemoContext) -> Callable[[gr.Request], None]:
+    def leave(request: gr.Request) -> None:
+        owner = str(request.session_hash)
+        context.jobs.cancel(owner)
+        context.worlds.cancel(owner)
+        context.documents.leave(owner)
 
-    return stop
+    return leave
 
 
 def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
@@ -58,7 +74,7 @@ def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
         server_port=config.port,
         max_file_size=config.max_upload_bytes,
         theme=theme(),
-        css=CSS + WORLDS_CSS,
+        css=CSS + WORLDS_CSS + DOCUMENTS_CSS,
         share=False,
         ssr_mode=False,
         mcp_server=False,

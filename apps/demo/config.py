@@ -20,14 +20,16 @@ class DemoConfig:
     deadline_s: float = 120.0  # longest a run may compute
     max_worlds: int = 2  # worlds open at once; each holds a simulator
     world_deadline_s: float = 900.0  # longest an episode may be watched
+    max_document_pages: int = 100  # pages read of a document; the rest is left out and said
+    document_deadline_s: float = 300.0  # longest a document may be read and asked
 
     def __post_init__(self) -> None:
         if not 0 < self.port < 65536:
             raise ConfigError(f"port must be 1 to 65535, got {self.port}")
-        for name in ("max_queue", "max_worlds"):
+        for name in ("max_queue", "max_worlds", "max_document_pages"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("max_upload_mb", "max_megapixels", "deadline_s", "world_deadline_s"):
+        for name in ("max_upload_mb", "max_megapixels", "deadline_s", "world_deadline_s", "document_deadline_s"):
             if not getattr(self, name) > 0:  # also true for NaN
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
 

@@ -15,14 +15,15 @@ from backbone.errors import DataError
 from backbone.images import SourceImage, read_image
 
 
-class _NoStubs(ComponentMeta):
+class NoStubs(ComponentMeta):
     """Makes a component class without writing a .pyi file beside its source, which Gradio's own metaclass does."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> Any:
+        """The class as it stands."""
         return ABCMeta.__new__(cls, name, bases, attributes)
 
 
-class PictureInput(gr.Image, metaclass=_NoStubs):
+class PictureInput(gr.Image, metaclass=NoStubs):
     """`gr.Image` that leaves decoding to `read_picture`, takes uploads only, and never fetches an address.
 
     Make it with ``type="filepath"``. It has no constructor of its own: Gradio reads a component's settings for the page

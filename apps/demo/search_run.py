@@ -25,6 +25,7 @@ from apps.demo.search_view import (
     spelled_out,
     whole_picture_tokens,
 )
+from apps.demo.sentences import sentence
 from backbone.errors import CancelledError, DataError, FoveaError
 from backbone.images import SourceImage
 from backbone.vlm import VLM
@@ -112,7 +113,7 @@ def run_search(context: DemoContext, owner: str, method: str, read: Callable[[],
         times.finish("cancelled", "Cancelled. What was found so far stays below.")
         yield update(stages=times.html())
     except (FoveaError, DeadlineError) as error:
-        message = _sentence(error)
+        message = sentence(error)
         times.finish("failed", message)
         yield update(stages=times.html())
         raise gr.Error(escape(message, quote=False), print_exception=False) from error
@@ -171,9 +172,3 @@ def _final(
         ledger=ledger_html(answer.ledger, whole_picture_tokens(context.vlm, *request.source.size)),
         notes=notes_html(notes),
     )
-
-
-def _sentence(error: BaseException) -> str:
-    """The error's message as a sentence on the page."""
-    text = str(error).strip() or type(error).__name__
-    return text[0].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

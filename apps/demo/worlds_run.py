@@ -12,6 +12,7 @@ import gradio as gr
 
 from apps.demo.context import DemoContext
 from apps.demo.jobs import DeadlineError, Done, Tick
+from apps.demo.sentences import sentence
 from apps.demo.worlds_catalogue import chosen_agent, chosen_world
 from apps.demo.worlds_screen import Screen, Snapshot, Viewer
 from apps.demo.worlds_view import metrics_html, result_html, status_html, view_html
@@ -99,7 +100,7 @@ def run_world(context: DemoContext, owner: str, read: Callable[[], RunRequest]) 
     except CancelledError:
         yield update(status=status_html("cancelled", last, message="Stopped. This is how far it came."))
     except (FoveaError, DeadlineError) as error:
-        message = _sentence(error)
+        message = sentence(error)
         yield update(status=status_html("failed", last, message=message))
         raise gr.Error(escape(message, quote=False), print_exception=False) from error
     except Exception:
@@ -144,9 +145,3 @@ def _final(request: RunRequest, result: EpisodeResult, last: Snapshot | None) ->
     metrics = metrics_html(result.metrics, "at the end")
     view = {"view": view_html(last)} if last is not None else {}
     return update(status=status_html("done", last, title=request.title, message=outcome), metrics=metrics, **view)
-
-
-def _sentence(error: BaseException) -> str:
-    """The error's message as a sentence on the page."""
-    text = str(error).strip() or type(error).__name__
-    return text[0].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
