@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from apps.environments import RECIPES, Log, Recipe, find_recipe
 from apps.environments.building import find_python
 from apps.worlds import world_config_class
-from backbone.errors import ConfigError, WorldError
+from backbone.errors import ConfigError, UnsupportedError, WorldError
+from backbone.rollout.agents import resting_action
 from backbone.worlds.environments import (
     Environment,
     environment_path,
@@ -73,7 +76,10 @@ def environment_state(name: str) -> tuple[State, str]:
 
 
 def trial(name: str, python: Path, log: Log) -> str:
-    """Open the world with ``python``, begin an episode, take the expert's first step; a line about what was seen."""
+    """Open the world with ``python``, begin an episode, take the expert's first step; a line about what was seen.
+
+    A world without an expert (LIBERO ships none) is tried with the action that rests.
+    """
     log(f"trying it: one step of {name}")
     kind: Any = world_config_class(name)
     if "python" not in {field.name for field in dataclasses.fields(kind)}:
@@ -82,7 +88,11 @@ def trial(name: str, python: Path, log: Log) -> str:
     world = config.make()
     try:
         observation, _ = world.reset(seed=0, options=config.options(0))
-        world.step(world.expert_action())
+        try:
+            action = np.asarray(world.expert_action(), np.float32)
+        except UnsupportedError:
+            action = np.array(resting_action(world.action_spec), np.float32)
+        world.step(action)
     finally:
         world.close()
     about = getattr(world, "about", {})
@@ -92,6 +102,10 @@ def trial(name: str, python: Path, log: Log) -> str:
 
 def _record(name: str, python: Path, log: Log) -> Installed:
     found = environment_python(name, python)
+    if found.is_relative_to(environment_path(name)):
+        raise ConfigError(f"{found} lies in the folder that is replaced; without --python that is built anew")
+            f"{found} lies in {environment_path(name)}, which is replaced; leave --python out to build it"
+        )
     seen = trial(name, found, log)
     shutil.rmtree(environment_path(name), ignore_errors=True)
     write_environment(Environment(name, str(found)))

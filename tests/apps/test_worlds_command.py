@@ -19,7 +19,7 @@ from apps.environments import RECIPES, Recipe, building, find_recipe
 from apps.environments.install import environment_state, install
 from apps.world_states import PACKAGES, world_state
 from apps.worlds import WORLDS, WorldEntry, world_config_class
-from backbone.errors import ConfigError, WorldError
+from backbone.errors import ConfigError, UnsupportedError, WorldError
 from backbone.worlds.bridge import BridgedWorld
 from backbone.worlds.environments import environment_path, environment_python
 
@@ -115,6 +115,31 @@ def test_a_changed_recipe_makes_it_outdated(builder: Builder, monkeypatch: pytes
     assert environment_state("drill")[0] == "outdated"
     assert world_state("drill").remedy == "fovea worlds install drill --force"
     assert install("drill", lambda line: None).built
+
+
+def test_a_world_without_an_expert_is_tried_all_the_same(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[list[float]] = []
+
+    def step(self: BridgedWorld, action: Any) -> Any:
+        taken.append(action.tolist())
+        return real_step(self, action)
+
+    def no_expert(self: BridgedWorld) -> Any:
+        raise UnsupportedError("this world has no expert")
+
+    real_step = BridgedWorld.step
+    monkeypatch.setattr(BridgedWorld, "expert_action", no_expert)
+    monkeypatch.setattr(BridgedWorld, "step", step)
+    assert "cameras: front 128x128" in install("drill", print).trial
+    assert [set(action) for action in taken] == [{0.0}]
+
+
+def test_an_interpreter_that_would_be_removed_is_refused(builder: Builder) -> None:
+    install("drill", print)
+    mine = environment_path("drill") / "bin" / "python"
+    with pytest.raises(ConfigError, match="that is replaced"):
+        install("drill", print, python=mine, force=True)
+    assert mine.exists()
 
 
 def test_the_users_own_interpreter_is_recorded(builder: Builder, tmp_path: Path) -> None:
