@@ -37,12 +37,13 @@ class Command:
         """Run the checks; exit code 1 if one failed."""
         from backbone.checks.server import check_server
         from backbone.checks.server_probe import PRESETS, ServerProbe
+        from backbone.serving.client import server_address
 
         if self.timeout <= 0 or self.requests < 1:
             raise ConfigError(f"--timeout and --requests must be positive, got {self.timeout} and {self.requests}")
         keys = PRESETS[self.like] if self.like else self._keys()
         probe = ServerProbe(
-            self.url if "://" in self.url else f"ws://{self.url}",
+            server_address(self.url),
             token_from(self.token_env),
             keys,
             self.prompt,

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from backbone.checks.report import Check, CheckReport, Finding, Wrong, run_checks
 from backbone.checks.server_probe import ServerProbe
-from backbone.errors import ConfigError
+from backbone.serving.client import server_address
 from backbone.serving.codec import pack
 from backbone.serving.errors import AnswerError, ConnectionLostError, NoAnswerError
 from backbone.statistics import percentiles
@@ -37,9 +37,8 @@ HOSTILE: dict[str, str | bytes] = {
 
 
 def check_server(probe: ServerProbe, on_finding: Callable[[Finding], None] | None = None) -> CheckReport:
-    """Run all checks against the server; nothing is raised for a server that fails them."""
-    if urlsplit(probe.url).scheme not in ("ws", "wss"):
-        raise ConfigError(f"{probe.url}: a policy server's address begins with ws:// or wss://")
+    """Run all checks against the server; raises `ConfigError` where ``probe.url`` is no address, else nothing."""
+    server_address(probe.url)
     return run_checks(probe.url, CHECKS, probe, mend=lambda: None, on_finding=on_finding)
 
 

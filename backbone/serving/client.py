@@ -35,6 +35,20 @@ BACKOFF_S = 0.2
 ANSWERS = WireLimits(max_bytes=256 * 2**20, max_values=200_000)
 
 
+def server_address(uri: str) -> str:
+    """``[ws://|wss://]HOST:PORT`` with its scheme; raises `ConfigError` for anything else."""
+    whole = uri if "://" in uri else f"ws://{uri}"
+    try:
+        scheme, host, _ = urlsplit(whole).scheme, urlsplit(whole).hostname, urlsplit(whole).port
+    except ValueError as error:
+        raise ConfigError(f"{uri}: no address ({error}); write ws://HOST:PORT") from error
+    if scheme not in ("ws", "wss"):
+        raise ConfigError(f"{uri}: a policy server's address begins with ws:// or wss://")
+    if not host:
+        raise ConfigError(f"{uri!r} names no host; write ws://HOST:PORT")
+    return whole
+
+
 class PolicyClient:
     """One connection, which is one session of the policy. Not for use by several threads at once.
 
@@ -59,13 +73,7 @@ class PolicyClient:
         """Connect, and wait for the server's metadata."""
         if timeout_s <= 0 or connect_timeout_s <= 0 or retries < 0:
             raise ConfigError(f"timeouts must be positive and retries not negative: {timeout_s}, {connect_timeout_s}")
-        self.uri = uri if "://" in uri else f"ws://{uri}"
-        try:
-            scheme, _ = urlsplit(self.uri).scheme, urlsplit(self.uri).port
-        except ValueError as error:
-            raise ConfigError(f"{uri}: no address ({error}); write ws://HOST:PORT") from error
-        if scheme not in ("ws", "wss"):
-            raise ConfigError(f"{uri}: a policy server's address begins with ws:// or wss://")
+        self.uri = server_address(uri)
         self.timeout_s, self.connect_timeout_s, self.retries = timeout_s, connect_timeout_s, retries
         self._headers = {"Authorization": f"Api-Key {token}"} if token else {}
         self._connection: ClientConnection | None = None
@@ -177,7 +185,7 @@ class PolicyClient:
         """A connected socket whose sends end too: a server that stops reading must not hold the caller."""
         parts = urlsplit(self.uri)
         port = parts.port or (443 if parts.scheme == "wss" else 80)
-        sock = socket.create_connection((parts.hostname or "localhost", port), self.connect_timeout_s)
+        sock = socket.create_connection((parts.hostname, port), self.connect_timeout_s)
         whole = int(self.timeout_s)
         sock.setsockopt(
             socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", whole, int((self.timeout_s - whole) * 1e6))

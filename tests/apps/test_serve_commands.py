@@ -203,6 +203,20 @@ def test_no_server_and_no_health_are_explained(capsys):
         assert main(["check", "server", server.url, "--keys", __file__]) == 1
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "names no host"),
+        ("ws://:8000", "names no host"),
+        ("127.0.0.1:99999", "no address (Port out of range"),
+        ("http://127.0.0.1:8000", "begins with ws:// or wss://"),
+    ],
+)
+def test_what_is_no_address_is_wrong_usage(capsys, url, said):
+    assert main(["check", "server", url]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_server_without_declared_keys_asks_for_them():
     with imitation(_stock(lambda _: np.zeros((4, 2)))) as url:
         report = check_server(ServerProbe(url, timeout_s=1.0, requests=1))
