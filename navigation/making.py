@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,35 @@ from navigation.worlds.rooms_scene import Scene
 
 CELL_M = 0.1  # of the grid in scenes of habitat-sim
 Points = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MakingJob:
+    """Episodes of stage 1 or 2, for `navigation.producing`."""
+
+    making: MakingConfig = field(default_factory=MakingConfig)
+    world_name: str = "rooms"  # kept with the settings
+
+    def open(self) -> WorldStudio:
+        """Open the world."""
+        return WorldStudio(self.making)
+
+
+class WorldStudio:
+    """A world in which episodes of a stage are played."""
+
+    def __init__(self, config: MakingConfig) -> None:
+        """Open the world."""
+        self._config = config
+        self._world: World = config.ready_world().make()
+
+    def make(self, number: int) -> Recorded:
+        """See `make_episode`."""
+        return make_episode(self._world, self._config, number)
+
+    def close(self) -> None:
+        """Close the world."""
+        self._world.close()
 
 
 def make_episode(world: World, config: MakingConfig, number: int) -> Recorded:
@@ -81,7 +111,7 @@ def _advance(play: Play, wanted: str, config: MakingConfig, rng: np.random.Gener
 
 def _finish(play: Play, config: MakingConfig, number: int, source: str) -> Recorded:
     if not play.info["success"]:
-        raise WorldError(f"episode {number}: the expert stopped {play.distance:.2f} m before the goal")
+        raise Dropped("the way to the nearest view point does not end within reach of the object")
     return play.finish(f"{config.stage}-{config.seed}-{number}", source, {"noise": config.noise})
 
 

@@ -135,7 +135,7 @@ class Play:
             self._close_cycle()
         told: dict[str, Any] = {
             "distances": [round(d, 3) for d in self.distances],
-            "around": self.around,
+            "around": self.around[: len(self.cycles)],  # a last look may have led to nothing
             "measures": {k: round(float(v), 5) for k, v in self.world.metrics().items()},
             **self.about,
             **dict(facts or {}),

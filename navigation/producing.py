@@ -17,15 +17,35 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, cast
 
 from backbone.errors import ConfigError, DataError, FoveaError
-from backbone.worlds.world import World
-from navigation.data import Dropped, MakingConfig
-from navigation.making import make_episode
-from navigation.records import episode_path, read_trajectory, write_episode
+from navigation.data import Dropped
+from navigation.records import Recorded, episode_path, read_trajectory, write_episode
 
 BLOCK = 8  # episodes a worker is given at a time; a multiple keeps the episodes of a home together
+
+
+class Studio(Protocol):
+    """What makes episodes, with the world and the model it needs open."""
+
+    def make(self, number: int) -> Recorded:
+        """Episode ``number``; raises `Dropped` where the rules leave it out, a `FoveaError` where it failed."""
+        ...
+
+    def close(self) -> None:
+        """Release what is open."""
+        ...
+
+
+class Job(Protocol):
+    """Settings of episodes, a frozen dataclass of plain values; a worker process opens its studio from it."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def open(self) -> Studio:
+        """Open the world, and whatever else it takes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +68,7 @@ class Report:
 
 
 def produce(
-    config: MakingConfig,
+    job: Job,
     episodes: int,
     output: Path,
     *,
@@ -66,26 +86,26 @@ def produce(
         raise ConfigError(
             f"episodes and workers must be at least 1 and first 0 or more: {episodes}, {workers}, {first}"
         )
-    _same_settings(config, output)
+    _same_settings(job, output)
     numbers = [n for n in range(first, first + episodes) if not _settled(output, n)]
     started, new = time.monotonic(), 0
-    for done in _run(config, output, numbers, workers):
+    for done in _run(job, output, numbers, workers):
         new += done
         if progress is not None:
             progress(done)
     report = count(output, range(first, first + episodes), time.monotonic() - started, new)
-    text = json.dumps({**asdict(report), "config": _plain(config)}, indent=1, default=str)
+    text = json.dumps({**asdict(report), "config": _plain(job)}, indent=1, default=str)
     _write(output / "summary.json", text)
     return report
 
 
-def _run(config: MakingConfig, output: Path, numbers: Sequence[int], workers: int) -> Iterator[int]:
+def _run(job: Job, output: Path, numbers: Sequence[int], workers: int) -> Iterator[int]:
     """Numbers of episodes settled, as they are."""
     blocks: dict[int, list[int]] = {}
     for n in numbers:
         blocks.setdefault(n // BLOCK, []).append(n)
     if workers == 1 or len(blocks) <= 1:
-        maker = Maker(config, output)
+        maker = Maker(job, output)
         try:
             for block in blocks.values():
                 yield maker.make(block)
@@ -93,7 +113,7 @@ def _run(config: MakingConfig, output: Path, numbers: Sequence[int], workers: in
             maker.close()
         return
     with ProcessPoolExecutor(min(workers, len(blocks)), get_context("spawn")) as pool:
-        waiting: set[Future[int]] = {pool.submit(_in_worker, config, output, block) for block in blocks.values()}
+        waiting: set[Future[int]] = {pool.submit(_in_worker, job, output, block) for block in blocks.values()}
         try:
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -109,19 +129,19 @@ def _run(config: MakingConfig, output: Path, numbers: Sequence[int], workers: in
 
 
 class Maker:
-    """Makes episodes one after the other in one world, which is opened when it is first needed."""
+    """Makes episodes one after the other in one studio, which is opened when it is first needed."""
 
-    def __init__(self, config: MakingConfig, output: Path) -> None:
+    def __init__(self, job: Job, output: Path) -> None:
         """Nothing is opened yet."""
-        self._config, self._output = config, output
-        self._world: World | None = None
+        self._job, self._output = job, output
+        self._studio: Studio | None = None
 
     def make(self, numbers: Sequence[int]) -> int:
         """Settle some episodes: each is written, or the reason why not is; how many."""
         for number in numbers:
             try:
-                self._world = self._world or self._config.ready_world().make()
-                write_episode(make_episode(self._world, self._config, number), self._output, number)
+                self._studio = self._studio or self._job.open()
+                write_episode(self._studio.make(number), self._output, number)
             except Dropped as reason:
                 _write_reason(self._output, number, "dropped", str(reason))
             except FoveaError as error:
@@ -130,18 +150,18 @@ class Maker:
         return len(numbers)
 
     def close(self) -> None:
-        """Close the world."""
-        if self._world is not None:
-            self._world.close()
-            self._world = None
+        """Close the studio."""
+        if self._studio is not None:
+            self._studio.close()
+            self._studio = None
 
 
 _maker: Maker | None = None
 
 
-def _in_worker(config: MakingConfig, output: Path, numbers: Sequence[int]) -> int:
-    global _maker  # one world for each worker process, whatever blocks it is given
-    _maker = _maker or Maker(config, output)
+def _in_worker(job: Job, output: Path, numbers: Sequence[int]) -> int:
+    global _maker  # one studio for each worker process, whatever blocks it is given
+    _maker = _maker or Maker(job, output)
     return _maker.make(numbers)
 
 
@@ -184,9 +204,9 @@ def count(folder: Path, numbers: Sequence[int], seconds: float = 0.0, new: int =
     )
 
 
-def _same_settings(config: MakingConfig, output: Path) -> None:
+def _same_settings(job: Job, output: Path) -> None:
     """Settings are written on the first run and compared on later ones."""
-    path, now = output / "config.json", _plain(config)
+    path, now = output / "config.json", _plain(job)
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
         wrong = sorted(k for k in now.keys() | before.keys() if now.get(k) != before.get(k))
@@ -198,7 +218,7 @@ def _same_settings(config: MakingConfig, output: Path) -> None:
     _write(path, json.dumps(now, indent=1))
 
 
-def _plain(config: MakingConfig) -> dict[str, Any]:
+def _plain(job: Job) -> dict[str, Any]:
     """The settings as flat JSON values."""
     flat: dict[str, Any] = {}
 
@@ -209,5 +229,5 @@ def _plain(config: MakingConfig) -> dict[str, Any]:
             else:
                 flat[prefix + key] = value
 
-    add("", {**asdict(config), "world.name": config.world.world})
+    add("", asdict(cast(Any, job)))
     return dict(json.loads(json.dumps(flat, default=str)))

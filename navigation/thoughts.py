@@ -103,6 +103,13 @@ def think_all(recorded: Recorded, teacher: TemplateTeacher) -> Recorded:
     return with_thoughts(recorded, [teacher.write(recorded, i) for i in cycles])
 
 
+def with_new_thoughts(recorded: Recorded, teacher: TemplateTeacher, first: int) -> Recorded:
+    """The trajectory with new thoughts from cycle ``first`` on; those before stay as they are."""
+    cycles = recorded.trajectory.cycles
+    thoughts = [c.thought if i < first else teacher.write(recorded, i) for i, c in enumerate(cycles)]
+    return with_thoughts(recorded, thoughts)
+
+
 def _memory(now: Situation, style: Style, rng: np.random.Generator) -> str:
     known = list(dict.fromkeys(_room(r) for r in now.rooms if r))
     if not now.rooms:

@@ -1,8 +1,13 @@
 """Small trajectories for tests."""
 
+import os
+from dataclasses import dataclass
+
 import numpy as np
 
+from backbone.errors import DataError
 from navigation.actions import END, LEFT, MOVE, OBS, RIGHT
+from navigation.data import Dropped
 from navigation.records import Camera, Cycle, Recorded, Trajectory
 
 
@@ -35,3 +40,31 @@ def _trajectory(cycles, source, **options):
     facts = {"distances": [1.0], "around": []}
     told = {"id": "t-1", "world": "rooms", "task": "find the bed", "category": "bed", "seed": 7, "success": True}
     return Trajectory(**{**told, "source": source, "cycles": cycles, "facts": facts, **options})
+
+
+@dataclass(frozen=True)
+class FakeJob:
+    """Makes small trajectories at once; drops every fifth, fails at 7 and 17, and may kill its process at 11."""
+
+    taste: str = "sweet"
+    dies: bool = False
+
+    def open(self):
+        return FakeStudio(self.dies)
+
+
+class FakeStudio:
+    def __init__(self, dies):
+        self.dies = dies
+
+    def make(self, number):
+        if number % 5 == 0:
+            raise Dropped("every fifth")
+        if number % 10 == 7:
+            raise DataError("seven and seventeen fail")
+        if self.dies and number == 11:
+            os._exit(9)
+        return stage_one(seed=number)
+
+    def close(self):
+        pass
