@@ -104,8 +104,6 @@ def _record(name: str, python: Path, log: Log) -> Installed:
     found = environment_python(name, python)
     if found.is_relative_to(environment_path(name)):
         raise ConfigError(f"{found} lies in the folder that is replaced; without --python that is built anew")
-            f"{found} lies in {environment_path(name)}, which is replaced; leave --python out to build it"
-        )
     seen = trial(name, found, log)
     shutil.rmtree(environment_path(name), ignore_errors=True)
     write_environment(Environment(name, str(found)))
