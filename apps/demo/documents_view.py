@@ -40,6 +40,7 @@ DOCUMENTS_CSS = """
 #documents-file { min-height: 120px; }
 .fv-confidence { font-size: .95rem; font-weight: 400; color: var(--body-text-color-subdued); margin-top: 4px; }
 .fv-evidence { width: 100%; border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
+.fv-evidence, .fv-evidence :is(tbody, tr) { border: 0 !important; }
 .fv-evidence :is(th, td) { padding: 5px 8px; text-align: right; border: 0 !important; white-space: nowrap;
   border-bottom: 1px solid var(--border-color-primary) !important; }
 .fv-evidence :is(th, td):last-child { text-align: left; white-space: normal; min-width: 12ch; overflow-wrap: anywhere; }
