@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,13 @@ from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, named_
 from apps.commands.common import token_from
 from apps.output import Output
 from apps.server.config import ServerConfig
-from backbone.errors import ConfigError, DataError
+from backbone.errors import ConfigError, DataError, FoveaError, ServerError
 
 if TYPE_CHECKING:
     from apps.server.robot import Robot
     from apps.server.server import PolicyServer
+    from backbone.contracts import ActionSpec, Agent
+    from backbone.rollout.agents import AgentConfig
 
 TARGET_HELP = f"{WORLD_HELP}; or a JSON file of a robot's actions and observations"
 
@@ -65,7 +68,7 @@ class Command:
         from backbone.rollout.agents import check_specs
 
         agent_config = chosen_agent(self, self.agent)
-        agent = agent_config.make(robot.spec)
+        agent = _made(agent_config, robot.spec)
         check_specs(agent.spec, robot.spec)
         about = {"agent": agent_config.agent, "world": robot.world}
         server = PolicyServer(agent, robot.layout, config, about=about, example=robot.example)
@@ -115,6 +118,18 @@ class Command:
             max_batch=self.batch,
             ping_interval_s=self.ping or None,
         )
+
+
+def _made(config: AgentConfig, spec: ActionSpec) -> Agent:
+    try:
+        return config.make(spec)
+    except (FoveaError, ImportError):
+        raise
+    except Exception as error:  # of a class of the user's own; this program has no defect then
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise ServerError(
+            f"the agent {config.agent} cannot be made: {type(error).__name__}: {error} ({at.filename}:{at.lineno})"
+        ) from error
 
 
 def _save(robot: Robot, path: Path, output: Output) -> int:

@@ -31,6 +31,18 @@ FAVOURABLE = {"action": spec_to_plain(SPEC), "actions_unnormalized": True, "rese
 KEYS = {"x": {"dtype": "float32", "shape": [2]}}
 
 
+CARELESS = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Careless:
+    agent: str = "careless"
+
+    def make(self, spec):
+        return {}["weights"]
+"""
+
+
 @pytest.fixture
 def robot(tmp_path: Path) -> Path:
     path = tmp_path / "arm.json"
@@ -87,6 +99,7 @@ def test_serve_a_robots_file_until_a_signal(robot, number):
         ("arm.json --agent random --host 192.0.2.1", 1, "no address of this machine; choose another --host"),
         ("arm.json --agent random --host no-such-host.invalid", 1, "no such host: "),
         ("arm.json --save-spec arm.json/x.json", 1, "--save-spec arm.json/x.json: cannot be written (Not a directory)"),
+        ("arm.json --agent own:Careless", 1, "the agent careless cannot be made: KeyError: 'weights'"),
         ("gone.json --agent random", 1, "cannot be read"),
         ("roms --agent random", 2, "did you mean 'rooms'"),
     ],
@@ -94,6 +107,9 @@ def test_serve_a_robots_file_until_a_signal(robot, number):
 def test_serve_says_what_is_wrong(robot, capsys, monkeypatch, words, code, said):
     monkeypatch.delenv("NO_SUCH", raising=False)
     monkeypatch.chdir(robot.parent)
+    monkeypatch.syspath_prepend(robot.parent)
+    Path("own.py").write_text(CARELESS)
+    sys.modules.pop("own", None)
     assert main(["serve", *words.split()]) == code
     assert said in capsys.readouterr().err
 
