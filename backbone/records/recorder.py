@@ -102,12 +102,7 @@ def record_episode(
 def _run(run: EpisodeRun) -> EpisodeResult:
     """The episode's row; whatever the world, the agent or the writer raises makes it a failed one."""
     try:
-        run.start()
-        while not run.ended:
-            if run.wants_decision:
-                run.decide()
-            run.step()
-        return run.finish()
+        return run.play()
     except CancelledError:
         run.close()
         raise

@@ -190,6 +190,15 @@ class EpisodeRun:
                 )
             )  # fmt: skip
 
+    def play(self) -> EpisodeResult:
+        """From `start` to `finish` in one call; raises whatever the world, the agent or a watcher raises."""
+        self.start()
+        while not self.ended:
+            if self.wants_decision:
+                self.decide()
+            self.step()
+        return self.finish()
+
     def finish(self) -> EpisodeResult:
         """The row of an ended episode. Raises `DataError` for metrics that are missing or not finite."""
         with self._limited():
@@ -288,12 +297,7 @@ def run_episode(
     """
     run = EpisodeRun(world, agent, episode, settings, watchers)
     try:
-        run.start()
-        while not run.ended:
-            if run.wants_decision:
-                run.decide()
-            run.step()
-        return run.finish()
+        return run.play()
     finally:
         run.close()
 
