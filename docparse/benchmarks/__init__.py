@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from backbone.errors import ConfigError
-from docparse.benchmarks import bboxdocvqa, boundingdocs, docvqa, generated, mpdocvqa, slidevqa
+from docparse.benchmarks import bboxdocvqa, boundingdocs, docvqa, generated, mpdocvqa, real, slidevqa
 from docparse.benchmarks.items import Benchmark, Item, PageFile
 
 __all__ = ["BENCHMARKS", "Benchmark", "Item", "PageFile", "load_benchmark"]
@@ -22,6 +22,7 @@ _LOADERS: dict[str, Callable[[Path], Benchmark]] = {
     "boundingdocs": boundingdocs.load,
     "bboxdocvqa": bboxdocvqa.load,
     "generated": generated.load,
+    "real": real.load,
 }
 BENCHMARKS: tuple[str, ...] = tuple(_LOADERS)
 
