@@ -49,6 +49,8 @@ class MakingConfig:
             )
         if self.world.split != "train":
             raise ConfigError(f"navigation data: training homes are those of split train, not {self.world.split}")
+        if self.world.unusual:
+            raise ConfigError("navigation data: unusual placements are kept for evaluation; train without them")
 
     def ready_world(self) -> NavigationWorldConfig:
         """The world with the agent's eye, with poses, and long enough."""

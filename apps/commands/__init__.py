@@ -77,6 +77,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "record an agent's episodes as a LeRobot data set",
         "fovea data record metaworld --agent expert --episodes 20 --output runs/drawer",
     ),
+    ("data", "navigation"): Entry(
+        "apps.commands.data_navigation",
+        "make training trajectories of finding objects",
+        "fovea data navigation stage2 --world rooms --episodes 2000 --workers 2",
+    ),
     ("worlds", "list"): Entry("apps.commands.worlds_list", "the worlds, and how to get each", "fovea worlds list"),
     ("worlds", "install"): Entry(
         "apps.commands.worlds_install",
@@ -90,6 +95,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "apps.commands.train_perception",
         "train the looking circuit alone, as a LoRA adapter",
         "fovea train perception --output runs/looking",
+    ),
+    ("train", "navigation"): Entry(
+        "apps.commands.train_navigation",
+        "train the navigating agent: stage1, stage2, irft",
+        "fovea train navigation stage1 --data runs/navigation-stage1-rooms-0",
     ),
     ("rollout",): Entry(
         "apps.commands.rollout",

@@ -286,7 +286,14 @@ def test_settings_of_a_job_are_kept(tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"stage": "stage3"}, {"noise": 1.0}, {"per_home": 0}, {"world": RoomsConfig(split="val")}, {"seen_m": -1.0}],
+    [
+        {"stage": "stage3"},
+        {"noise": 1.0},
+        {"per_home": 0},
+        {"world": RoomsConfig(split="val")},
+        {"world": RoomsConfig(unusual=(("bed", "kitchen"),))},
+        {"seen_m": -1.0},
+    ],
 )
 def test_impossible_settings(wrong):
     with pytest.raises(ConfigError, match="navigation data"):

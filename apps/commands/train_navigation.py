@@ -1,0 +1,143 @@
+"""``fovea train navigation``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.markup import escape
+
+from apps.commands.choices import chosen_world, option, with_configs
+from apps.commands.common import ModelOptions, check_folder
+from apps.output import Output
+from backbone.errors import ConfigError, UnsupportedError
+
+if TYPE_CHECKING:
+    from navigation.config import NavigationConfig
+    from navigation.rounds import Round
+    from navigation.train import StageTraining
+
+DEFAULT_WORLD: Literal["rooms"] = "rooms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(ModelOptions):
+    """Train the navigating agent: stage1 (shortest ways), stage2 (memory and thoughts), irft (learning when to think).
+
+    stage1 and stage2 learn from what `fovea data navigation` made. irft plays episodes with the present weights, keeps
+    what succeeded, repairs what failed, trains on both, and does so again. Weights are left in OUTPUT/adapter as LoRA,
+    or, if parts of the base learn too, in OUTPUT/model. Ctrl-C leaves a checkpoint from which the same command goes on.
+    """
+
+    stage: tyro.conf.Positional[Literal["stage1", "stage2", "irft"]]
+    data: tuple[Path, ...] = ()  # folders of episodes, for stage1 and stage2
+    adapter: str = ""  # a LoRA directory to go on from
+    output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # default: runs/navigation-STAGE
+    preset: str = ""  # nano or qwen; empty: by the model
+
+    # What is not given stays as the preset of the model and the stage has it.
+    language: Literal["frozen", "lora", "full"] | None = None  # how the language model learns
+    tower: Literal["frozen", "lora", "full"] | None = None  # how the vision tower learns
+    rank: int | None = None  # of the LoRA; alpha is twice that
+    learning_rate: float | None = None
+    batch: int | None = None  # examples an optimiser step
+    accumulate: int | None = None  # passes in which a batch is done
+    epochs: float | None = None
+    steps: int | None = None  # optimiser steps, instead of epochs
+    precision: Literal["auto", "fp32", "bf16"] | None = None
+    questions: float | None = None  # share of batches of questions about single pictures
+    threads: int | None = None  # of torch on a CPU
+
+    # Of irft alone.
+    world: Literal["rooms", "habitat"] = DEFAULT_WORLD
+    rollouts: int = 1000  # episodes a round
+    rounds: int = 3
+    restart: bool = False  # every round from the weights of stage 2, not from those of the round before
+    paper_literal: bool = False  # stagnation as printed: no gap between forced slow turns
+    workers: int = 1  # processes that play rollouts
+    json: bool = False  # print the result as JSON only
+
+    def run(self, output: Output) -> int:
+        """Train and save; exit code 130 if it was stopped before the end."""
+        self.check()
+        if self.stage != "irft" and not self.data:
+            raise ConfigError(f"{self.stage} needs --data DIR, as made by: fovea data navigation {self.stage}")
+        folder = self.output or Path("runs") / f"navigation-{self.stage}"
+        check_folder(folder)
+        return self._rounds(folder, output) if self.stage == "irft" else self._stage(folder, output)
+
+    def settings(self) -> tuple[StageTraining, NavigationConfig]:
+        """The resolved training and agent; raises `ConfigError` for impossible ones."""
+        from navigation.agent_config import preset_for
+        from navigation.config import NavigationConfig
+        from navigation.train import StageTraining
+
+        preset = self.preset or preset_for(self.model)
+        base = StageTraining.preset(preset, self.stage)
+        names = ("language", "tower", "rank", "learning_rate", "batch", "accumulate", "epochs", "steps", "precision")
+        given = {name: getattr(self, name) for name in (*names, "threads")}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if self.rank is not None:
+            changes["alpha"] = 2 * self.rank
+        if self.questions is not None:
+            changes["questions"] = replace(base.questions, share=self.questions)
+        return replace(base, seed=self.seed, **changes), NavigationConfig.preset(preset)
+
+    def _stage(self, folder: Path, output: Output) -> int:
+        from backbone.local import LocalVLM
+        from navigation.agent_config import load
+        from navigation.train import train_stage
+
+        settings, agent = self.settings()
+        vlm, _ = load(self.model, agent, self.adapter, self.device)
+        if not isinstance(vlm, LocalVLM):
+            raise UnsupportedError(f"{self.model} is not local; training needs weights in this process")
+        result = train_stage(vlm, self.data, folder, agent, settings)
+        weights = folder / ("model" if settings.has_base else "adapter")
+        if not output.as_json:
+            state = f"stopped ({result.stopped}), start again to go on" if result.stopped else "done"
+            output.console.print(f"{state}: {result.steps} steps, {result.metrics}")
+            flag = "--agent.model" if settings.has_base else f"--agent.model {self.model} --agent.adapter"
+            output.console.print(f"use it: fovea eval navigation {flag} {weights}", markup=False, soft_wrap=True)
+        plain = {**asdict(result), "checkpoint": str(result.checkpoint)}
+        output.json({"result": plain, "weights": str(weights), "settings": asdict(settings)})
+        return 130 if result.stopped else 0
+
+    def _rounds(self, folder: Path, output: Output) -> int:
+        from navigation.config import DataConfig
+        from navigation.data import MakingConfig
+        from navigation.rounds import RoundsConfig, run_rounds
+
+        settings, agent = self.settings()
+        world: Any = chosen_world(self, self.world)
+        data = DataConfig(rounds=self.rounds, paper_literal=self.paper_literal)
+        thoughts: Literal["short", "full"] = "short" if agent.prompt_style == "short" else "full"
+        making = MakingConfig("stage2", world, agent, data, noise=0.0, thoughts=thoughts, seed=self.seed)
+        config = RoundsConfig(
+            self.model, self.adapter, making, settings, self.rollouts, self.restart, self.workers, self.device
+        )
+        rounds = run_rounds(config, folder)
+        for done in rounds:
+            _print(output, done)
+        output.json({"rounds": [asdict(done) for done in rounds], "settings": asdict(settings)})
+        return 130 if rounds[-1].stopped else 0
+
+
+def _print(output: Output, done: Round) -> None:
+    if output.as_json:
+        return
+    weights = done.adapter or done.model
+    output.console.print(
+        f"round {done.number}: {done.rollouts.made} of {done.rollouts.expected} rollouts learned from "
+        f"({', '.join(f'{n} {k}' for k, n in done.outcomes.items())}; {done.rollouts.dropped} dropped), "
+        f"{done.looks_per_step:.3f} looks a step; weights in {escape(weights)}"
+    )
+
+
+def command_for(arguments: Sequence[str]) -> type:
+    """`Command` with the options of the world that ``arguments`` name."""
+    world = option(arguments, "--world", DEFAULT_WORLD)
+    return with_configs(Command, world if world in ("rooms", "habitat") else None, None)
