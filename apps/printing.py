@@ -104,3 +104,34 @@ def _add_proportion(table: Table, name: str, value: Mapping[str, Any] | None) ->
     if value is not None:
         interval = f"{value['low']:.3f} to {value['high']:.3f}"
         table.add_row(escape(name), f"{value['estimate']:.3f}", interval, str(value["n"]))
+
+
+DOCUMENT_METRICS = (
+    "iou", "hit@0.5", "page", "pointing", "mass", "anls", "exact_match", "strict", "abstained", "milliseconds",
+)  # fmt: skip
+
+
+def documents_table(report: Mapping[str, Any], title: str) -> Table:
+    """A summary of document questions: means with intervals, and region IoU by the evidence's share of its page."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for name in ("mean", "95 % interval", "n"):
+        table.add_column(name, justify="right")
+    values = report["metrics"]
+    steps = sorted(name for name in values if name.startswith("w2_"))
+    for name in (*DOCUMENT_METRICS, *steps):
+        if name in values:
+            _add_mean(table, name, values[name])
+    if report["map"] is not None:
+        table.add_row("mAP@[.5:.95]", f"{report['map']:.3f}", "", "")
+    table.add_section()
+    for bucket, group in report["by_bucket"].items():
+        if "iou" in group:
+            _add_mean(table, f"iou, evidence {bucket}", group["iou"])
+    table.caption = ", ".join(f"{value} {key}" for key, value in report["n"].items())
+    return table
+
+
+def _add_mean(table: Table, name: str, value: Mapping[str, Any]) -> None:
+    interval = f"{value['low']:.3f} to {value['high']:.3f}"
+    table.add_row(escape(name), f"{value['estimate']:.3f}", interval, str(value["n"]))

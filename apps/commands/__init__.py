@@ -53,6 +53,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "measure an agent that finds objects: SR, SPL, SOT, how often it reasons, why it fails",
         "fovea eval navigation --world rooms --n 300 --strategy learned",
     ),
+    ("eval", "docparse"): Entry(
+        "apps.commands.eval_docparse",
+        "score a reader of documents, alone or against another",
+        "fovea eval docparse runs/records --limit 500 --output runs/eval-flow",
+    ),
     ("eval", "compare"): Entry(
         "apps.commands.eval_compare",
         "compare two runs item by item",
@@ -69,6 +74,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "fovea data documents --split held_out --n 50 --output runs/documents",
     ),
     ("data", "sample"): Entry("apps.commands.data_sample", "make the sample picture again", "fovea data sample"),
+    ("data", "records"): Entry(
+        "apps.commands.data_records",
+        "generated documents as training records of the reader",
+        "fovea data records --split train --n 2000 --output runs/records",
+    ),
     ("data", "sample-document"): Entry(
         "apps.commands.data_sample_document", "make the sample document again", "fovea data sample-document"
     ),
@@ -95,6 +105,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "apps.commands.train_perception",
         "train the looking circuit alone, as a LoRA adapter",
         "fovea train perception --output runs/looking",
+    ),
+    ("train", "docparse"): Entry(
+        "apps.commands.train_docparse",
+        "train the reader of documents, or one of its rivals",
+        "fovea train docparse --records runs/records --output runs/docparse",
     ),
     ("train", "navigation"): Entry(
         "apps.commands.train_navigation",
