@@ -28,6 +28,7 @@ from apps.demo.documents_view import (
 from apps.demo.jobs import DeadlineError, Done, Tick
 from apps.demo.search_view import notes_html
 from apps.demo.sentences import sentence
+from apps.demo.updates import row
 from backbone.errors import CancelledError, DataError, FoveaError
 from docparse.documents import Limits, open_document
 from docparse.question import MAX_QUESTION, check_question
@@ -81,10 +82,7 @@ def document_limits(config: DemoConfig) -> Limits:
 
 def update(**values: Any) -> tuple[Any, ...]:
     """A full row of outputs in which only the named ones change."""
-    unknown = set(values) - set(OUTPUTS)
-    if unknown:
-        raise KeyError(f"no such outputs: {sorted(unknown)}")
-    return tuple(values.get(name, gr.skip()) for name in OUTPUTS)
+    return row(OUTPUTS, values)
 
 
 def run_document(context: DemoContext, owner: str, read: Callable[[], DocumentRequest]) -> Iterator[Any]:

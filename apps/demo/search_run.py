@@ -26,6 +26,7 @@ from apps.demo.search_view import (
     whole_picture_tokens,
 )
 from apps.demo.sentences import sentence
+from apps.demo.updates import row
 from backbone.errors import CancelledError, DataError, FoveaError
 from backbone.images import SourceImage
 from backbone.vlm import VLM
@@ -84,10 +85,7 @@ def read_request(
 
 def update(**values: Any) -> tuple[Any, ...]:
     """A full row of outputs in which only the named ones change."""
-    unknown = set(values) - set(OUTPUTS)
-    if unknown:
-        raise KeyError(f"no such outputs: {sorted(unknown)}")
-    return tuple(values.get(name, gr.skip()) for name in OUTPUTS)
+    return row(OUTPUTS, values)
 
 
 def run_search(context: DemoContext, owner: str, method: str, read: Callable[[], SearchRequest]) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import gradio as gr
 from apps.demo.context import DemoContext
 from apps.demo.jobs import DeadlineError, Done, Tick
 from apps.demo.sentences import sentence
+from apps.demo.updates import row
 from apps.demo.worlds_catalogue import chosen_agent, chosen_world
 from apps.demo.worlds_screen import Screen, Snapshot, Viewer
 from apps.demo.worlds_view import metrics_html, result_html, status_html, view_html
@@ -62,10 +63,7 @@ def read_request(world: Any, value: Any, seed: Any, agent: Any, pace: Any) -> Ru
 
 def update(**values: Any) -> tuple[Any, ...]:
     """A full row of outputs in which only the named ones change."""
-    unknown = set(values) - set(OUTPUTS)
-    if unknown:
-        raise KeyError(f"no such outputs: {sorted(unknown)}")
-    return tuple(values.get(name, gr.skip()) for name in OUTPUTS)
+    return row(OUTPUTS, values)
 
 
 def run_world(context: DemoContext, owner: str, read: Callable[[], RunRequest]) -> Iterator[Any]:
