@@ -20,7 +20,7 @@ from docparse.generator.draw import CLEAN, Scan, drawn, scanned, turned
 from docparse.generator.fields import KNOWN, composed
 from docparse.generator.fonts import FAMILIES, Face, Family, font, measure
 from docparse.generator.questions import questions
-from docparse.generator.sheet import Sheet
+from docparse.generator.sheet import Sheet, union
 from docparse.generator.templates import TEMPLATES
 from docparse.generator.values import Values
 
@@ -228,6 +228,19 @@ def test_what_stands_twice_is_asked_for_by_section_or_page() -> None:
                 if f"value{index}" in question.answers[0]:
                     assert any(w in asked for w in words), question
             assert "1 asked for alike" in question.note
+
+
+def test_a_phrase_that_a_line_break_parts_is_a_region_a_line() -> None:
+    draft = new_draft(np.random.default_rng(0), "train", "letter", 1)
+    draft.new_sheet()
+    face = draft.look.face()
+    span, _ = draft.sheet.text(100, 100, "one two\nthree four", face)
+    words = [w.box for w in draft.sheet.words]
+    draft.fact("f", ("phrase",), (), ("two three",), (span.__class__(0, 1, 3),), "sentence")
+    draft.fact("g", ("block",), (), ("one two three four",), (span,), "address")
+    made = {q.kind: q for s in range(9) for q in questions(draft, np.random.default_rng(s), 2, 0.0)}
+    assert [r.box for r in made["sentence"].evidence] == [words[1], words[2]]
+    assert made["address"].evidence == (Region(0, union(words)),)
 
 
 def test_what_nothing_tells_apart_is_not_asked() -> None:
