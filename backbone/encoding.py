@@ -57,7 +57,7 @@ class Encoder:
         known = dict(zip(state.pictures, state.features, strict=True)) if state is not None else {}
         features = self.features(prompt.pictures, adapter, weights, known)
         new = [f for f, start in zip(features, prompt.starts, strict=True) if start >= begin]
-        positions = self._network.positions(prompt.ids, [p.grid for p in prompt.pictures])
+        positions = self._positions(prompt, state, begin)
         embeddings, extra = self._network.embed(self.tokens(prompt.ids[begin:]), new)
         past = tuple((k[:, :, :begin], v[:, :, :begin]) for k, v in state.key_values) if state is not None else ()
         hidden, key_values = self._network.forward(embeddings, positions[:, None, begin:], past, extra=extra)
@@ -70,6 +70,7 @@ class Encoder:
             adapter=adapter,
             owner=self,
             weights=weights,
+            positions=positions,
             next_position=int(positions.max()) + 1,
             key_values=key_values,
             last_hidden=hidden[0, -1].clone(),
@@ -77,6 +78,17 @@ class Encoder:
         self._cache.add(encoded)
         visual = visual_after(prompt.pictures, prompt.starts, begin)
         return encoded, Cost(visual, len(prompt.ids) - begin, begin, 1)
+
+    def _positions(self, prompt: Prompt, state: PrefixState | None, begin: int) -> Tensor:
+        """Rotary positions (3, T); those of a long beginning are taken over, for counting them takes time as well.
+
+        What follows starts one after the highest so far, as it does within a conversation: ``begin`` is in no image.
+        """
+        grids = [p.grid for p, start in zip(prompt.pictures, prompt.starts, strict=True) if start >= begin]
+        if state is None or not begin:
+            return self._network.positions(prompt.ids, grids)
+        known = state.positions[:, :begin]
+        return torch.cat([known, self._network.positions(prompt.ids[begin:], grids) + known.max() + 1], 1)
 
     def encode_batch(self, prompts: Sequence[Prompt], n: int, adapter: str | None, weights: int, pad: int) -> Encoded:
         """Encode prompts of any lengths in one left-padded pass, without the cache; ``n`` rows each continue them."""

@@ -46,6 +46,7 @@ class PrefixState:
     adapter: str | None
     owner: object = field(repr=False, compare=False)  # the engine that made it
     weights: int  # version of the weights that made it
+    positions: Tensor = field(repr=False, compare=False)  # int64 (3, T) rotary
     next_position: int  # rotary position of the next text token
     key_values: KeyValues = field(repr=False)
     last_hidden: Tensor = field(repr=False)  # (D,) after the final norm, at the last token
