@@ -41,7 +41,13 @@ def read_answer(
     carrying = np.flatnonzero(mass > 0)
     if settled < config.settled or not len(carrying):
         return Reading(None, (), (), settled, 0.0)
-    found = find_regions(mass[carrying], words.boxes[carrying].astype(np.float64), words.page[carrying], config.regions)
+    found = find_regions(
+        mass[carrying],
+        words.boxes[carrying].astype(np.float64),
+        words.page[carrying],
+        config.regions,
+        _among(words.right[carrying], carrying, len(words)),
+    )
     regions = tuple(_over_words(region, carrying) for region in found)
     chosen = [answer_words(region.members, belongs, words, config) for region in regions]
     text = ", ".join(spell(words.texts, run) for run in sorted(chosen, key=lambda run: run[0]))
@@ -77,6 +83,13 @@ def _within(members: NDArray[np.int64], words: DocumentWords) -> NDArray[np.int6
     centre = (words.boxes[:, :2] + words.boxes[:, 2:]) / 2
     here = (words.page == words.page[members[0]]) & (centre[:, 0] >= x0) & (centre[:, 0] <= x1)
     return np.flatnonzero(here & (centre[:, 1] >= y0) & (centre[:, 1] <= y1))
+
+
+def _among(index: NDArray[np.int64], chosen: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Indices of words as indices into the chosen ones, -1 for those that are not among them."""
+    place = np.full(count + 1, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return place[np.where(index < 0, count, index)]
 
 
 def _over_words(region: FoundRegion, carrying: NDArray[np.int64]) -> FoundRegion:

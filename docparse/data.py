@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from backbone.errors import DataError
 from docparse.fields.text import normal
-from docparse.fields.words import DocumentWords, Embedder, WordFields, read_words, word_fields
+from docparse.fields.words import DocumentWords, Embedder, WordFields, arranged, read_words, word_fields
 
 FloatArray = NDArray[np.float32]
 Indices = NDArray[np.int64]
-VERSION = 1
+VERSION = 2
 ARRAYS = (
-    "boxes", "page", "line", "segment", "block", "heading", "left", "right", "above", "below", "sizes", "fixed",
-    "which", "vectors", "weight",
+    "boxes", "page", "line", "segment", "block", "heading", "left", "right", "above", "below", "over", "sizes",
+    "fixed",    "which", "vectors", "weight",
 )  # fmt: skip
 
 
@@ -177,7 +177,7 @@ def make_records(config: GeneratedConfig, embedder: Embedder) -> Iterator[Path]:
         path = config.output / f"{config.split}-{seed:07d}.npz"
         if not path.is_file():
             document = make_document(seed, config.split, render=False)
-            words = read_words(document.pages, embedder)
+            words = read_words([arranged(page) for page in document.pages], embedder)
             sides = [max(page.width, page.height) for page in document.pages]
             questions = []
             for q in document.questions:

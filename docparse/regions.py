@@ -38,7 +38,11 @@ class FoundRegion:
 
 
 def find_regions(
-    rho: FloatArray, boxes: FloatArray, pages: NDArray[np.int64], config: RegionConfig
+    rho: FloatArray,
+    boxes: FloatArray,
+    pages: NDArray[np.int64],
+    config: RegionConfig,
+    follows: NDArray[np.int64] | None = None,
 ) -> list[FoundRegion]:
     """Regions by falling mass; the heaviest is always kept.
 
@@ -47,13 +51,22 @@ def find_regions(
         boxes: (N, 4) of its particles in page units; words, or cells where there are none.
         pages: (N,) of the particles.
         config: see `RegionConfig`.
+        follows: (N,) the particle that follows each on its line, however far, -1 for none: the cells of a table's row
+            belong together if nothing lies between them.
     """
     if not len(rho):
         return []
     order = np.argsort(-rho, kind="stable")
     before = np.cumsum(rho[order]) - rho[order]
     dense = order[before < config.mass * rho.sum()]
-    label = _components(boxes[dense], pages[dense], config)
+    joined = _near(boxes[dense], pages[dense], config)
+    if follows is not None:
+        place = np.full(len(rho), -1, np.int64)
+        place[dense] = np.arange(len(dense))
+        pairs = [(place[i], place[follows[i]]) for i in dense.tolist() if follows[i] >= 0 and place[follows[i]] >= 0]
+        for i, j in pairs:
+            joined[i, j] = joined[j, i] = True
+    label = _components(joined)
     found = []
     for number in range(label.max() + 1):
         members = np.sort(dense[label == number])
@@ -68,20 +81,23 @@ def find_regions(
     return [r for i, r in enumerate(found) if i == 0 or r.mass >= config.least * rho.sum()][: config.most]
 
 
-def _components(boxes: FloatArray, pages: NDArray[np.int64], config: RegionConfig) -> NDArray[np.int64]:
-    """(n,) number of each box's connected component, two being joined if the gap between them is small."""
+def _near(boxes: FloatArray, pages: NDArray[np.int64], config: RegionConfig) -> NDArray[np.bool_]:
+    """(n, n) whether the gap between two boxes of a page is small."""
     height = boxes[:, 3] - boxes[:, 1]
     size = np.minimum(height[:, None], height[None])
     across = np.maximum(boxes[:, None, 1], boxes[None, :, 1]) - np.minimum(boxes[:, None, 3], boxes[None, :, 3])
     along = np.maximum(boxes[:, None, 0], boxes[None, :, 0]) - np.minimum(boxes[:, None, 2], boxes[None, :, 2])
     same_line = (across < -0.4 * size) & (along < config.along * size)
     stacked = (along < 0) & (across < config.reach * size)
-    joined = (same_line | stacked) & (pages[:, None] == pages[None])
-    label = np.arange(len(boxes))
+    near: NDArray[np.bool_] = (same_line | stacked) & (pages[:, None] == pages[None])
+    return near
+
+
+def _components(joined: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(n,) number of each element's connected component."""
+    label = np.arange(len(joined))
     while True:
-        least = np.where(joined, label[None], len(boxes)).min(1)
-        least = np.minimum(label, least)
+        least = np.minimum(label, np.where(joined, label[None], len(joined)).min(1))
         if (least == label).all():
-            break
+            return np.unique(label, return_inverse=True)[1].astype(np.int64)
         label = least
-    return np.unique(label, return_inverse=True)[1].astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from backbone.errors import DataError
 from docparse.documents.page import Page, Word
-from docparse.documents.workshop import OCR_S, Workshop, as_array, shared_workshop
+from docparse.documents.workshop import OCR_S, Workshop, as_array, new_key, shared_workshop
 
 if TYPE_CHECKING:
     from docparse.documents.opening import Limits
@@ -35,8 +35,7 @@ class Document:
         self.name = name
         self.limits = limits
         self._data, self._kind, self._password = data, kind, password
-        self._workshop: Workshop = shared_workshop()
-        self._key = self._workshop.new_key()
+        self._key = new_key()
         self._generation = -1
         self._closed = False
         self._lock = threading.Lock()
@@ -108,9 +107,14 @@ class Document:
 
     # within ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _workshop(self) -> Workshop:
+        return shared_workshop()
+
     def _open(self) -> dict[str, Any]:
-        with self._workshop.lock:
-            opened: dict[str, Any] = self._workshop.call(
+        workshop = self._workshop
+        with workshop.lock:
+            opened: dict[str, Any] = workshop.call(
                 "open_document",
                 max(self.limits.page_seconds, 1.0),
                 key=self._key,
@@ -119,7 +123,7 @@ class Document:
                 password=self._password,
                 max_pixels=self.limits.page_pixels,
             )
-            self._generation = self._workshop.generation
+            self._generation = workshop.generation
             return opened
 
     def _read(self, index: int, picture: bool) -> Page:
@@ -135,13 +139,14 @@ class Document:
             "picture": picture,
         }
         try:
-            with self._workshop.lock:
-                if self._workshop.pid is None or self._generation != self._workshop.generation:
+            workshop = self._workshop
+            with workshop.lock:
+                if workshop.pid is None or self._generation != workshop.generation:
                     self._open()
-                reply = self._workshop.call("read", limits.page_seconds, may_ocr=limits.ocr, **asked)
+                reply = workshop.call("read", limits.page_seconds, may_ocr=limits.ocr, **asked)
                 if reply.get("wants_ocr"):
-                    self._workshop.call("load_ocr", OCR_S)
-                    reply = self._workshop.call("read", limits.page_seconds, may_ocr=True, **asked)
+                    workshop.call("load_ocr", OCR_S)
+                    reply = workshop.call("read", limits.page_seconds, may_ocr=True, **asked)
         except DataError as error:
             return self._failed(index, str(error))
         return _page(index, reply)

@@ -30,6 +30,10 @@ START_S = 60.0  # for the process to start
 OCR_S = 120.0  # to load the OCR engine
 _KNOWN: dict[str, type[FoveaError]] = {"DataError": DataError, "PasswordError": PasswordError}
 REMEDY = "pip install 'fovea[documents]'"
+_keys = (
+    itertools.count()
+)  # of documents, and of processes: a fork goes on counting, so that nothing is taken for another
+_generations = itertools.count(1)
 
 
 class PageTimeoutError(DataError):
@@ -43,13 +47,8 @@ class Workshop:
         """Start nothing yet."""
         self._lock = threading.RLock()
         self._process: WorkerProcess | None = None
-        self._keys = itertools.count()
         self._abandoned: deque[int] = deque()  # documents to be closed; filled by finalizers, which must not wait
-        self.generation = 0  # counts the processes: what was opened in an earlier one is gone
-
-    def new_key(self) -> int:
-        """A number for a document."""
-        return next(self._keys)
+        self.generation = 0  # of the process: what was opened in an earlier one is gone
 
     def abandon(self, key: int) -> None:
         """Close a document at the next occasion; never waits."""
@@ -101,7 +100,7 @@ class Workshop:
 
     def _start(self) -> WorkerProcess:
         self._process = WorkerProcess(Path(sys.executable), "document reader")
-        self.generation += 1
+        self.generation = next(_generations)
         self._abandoned.clear()
         try:
             hello = {"protocol": PROTOCOL, "worker": str(WORKER), "arguments": {}}
@@ -144,7 +143,7 @@ def _raise(error: Mapping[str, str]) -> NoReturn:
     raise DataError(f"damaged: {kind}: {message}")
 
 
-_shared: tuple[int, Workshop] | None = None
+_shared: Workshop | None = None
 _shared_lock = threading.Lock()
 
 
@@ -152,9 +151,21 @@ def shared_workshop() -> Workshop:
     """The one of this process; a fork gets its own."""
     global _shared
     with _shared_lock:
-        if _shared is None or _shared[0] != os.getpid():
-            _shared = os.getpid(), Workshop()
-        return _shared[1]
+        _shared = _shared or Workshop()
+        return _shared
+
+
+def new_key() -> int:
+    """A number for a document."""
+    return next(_keys)
+
+
+def _after_fork() -> None:  # the child must not talk over its parent's connection, nor wait for its locks
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def as_array(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:

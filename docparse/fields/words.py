@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,24 @@ class WordLike(Protocol):
     def block(self) -> int: ...  # noqa: D102
 
 
+class Placed(NamedTuple):
+    """A word, or a segment, with its place: the simplest `WordLike`."""
+
+    text: str
+    box: tuple[float, float, float, float]
+    line: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """A page whose words stand in reading order: the simplest `PageLike`."""
+
+    width: int
+    height: int
+    words: tuple[Placed, ...]
+
+
 class PageLike(Protocol):
     """A page: its size in pixels and its words in reading order."""
 
@@ -67,8 +85,9 @@ class DocumentWords:
     """All words of a document in reading order, and how they lie to each other; what does not depend on a question.
 
     ``boxes`` (n, 4) are in page units: pixels over the page's longer side. ``left``, ``right``, ``above``, ``below``
-    (n,) are indices of neighbours or -1. ``line``, ``segment``, ``block``, ``heading`` (n,) are numbers of groups over
-    the whole document; a word's heading is the line of larger type above it, -1 if there is none.
+    (n,) are indices of neighbours or -1. A segment is a piece of a line without a gap, as a table's cell. ``line``,
+    ``segment``, ``block``, ``heading`` (n,) are numbers of groups over the whole document; a word's heading is the line
+    of larger type above it, -1 if there is none.
     """
 
     texts: tuple[str, ...]
@@ -82,6 +101,7 @@ class DocumentWords:
     right: Indices
     above: Indices
     below: Indices
+    over: Indices  # (segments,) the segment above each segment, -1 for none
     sizes: FloatArray  # (pages, 2) width and height of the pages in page units
     fixed: FloatArray  # (n, GEOMETRY + len(KINDS)) geometry and kinds of the words
     unique: tuple[str, ...]  # distinct normalised texts
@@ -116,6 +136,8 @@ def read_words(pages: Sequence[PageLike], embedder: Embedder) -> DocumentWords:
         joined[name] = np.concatenate(shifted)
     for name in ("line", "segment", "block", "heading"):
         joined[name] = _numbered([part[name] for part in parts])
+    firsts = np.cumsum([0] + [len(part["over"]) for part in parts])
+    overs = [np.where(part["over"] < 0, -1, part["over"] + at) for part, at in zip(parts, firsts, strict=False)]
     unique, which = np.unique([normal(text) or text for text in texts], return_inverse=True)
     often = np.bincount(which, minlength=len(unique)) if len(texts) else np.zeros(0)
     sizes = np.array([[p.width, p.height] for p in pages], np.float32)
@@ -132,6 +154,7 @@ def read_words(pages: Sequence[PageLike], embedder: Embedder) -> DocumentWords:
         right=joined["right"],
         above=joined["above"],
         below=joined["below"],
+        over=np.concatenate(overs),
         sizes=sizes / sizes.max(1, keepdims=True),
         fixed=np.concatenate([joined["geometry"], looks], 1),
         unique=tuple(unique.tolist()),
@@ -139,6 +162,18 @@ def read_words(pages: Sequence[PageLike], embedder: Embedder) -> DocumentWords:
         vectors=embedder.embed(unique.tolist()) if len(unique) else np.zeros((0, 1), np.float32),
         weight=(1 / np.sqrt(np.maximum(often, 1))).astype(np.float32),
     )
+
+
+def arranged(page: PageLike) -> Arranged:
+    """The page with lines, blocks and order told from the boxes alone, as those of a document that is opened are."""
+    from docparse.documents.lines import arrange
+
+    boxes = np.array([w.box for w in page.words], np.float64).reshape(-1, 4)
+    spelled = np.array([sum(map(str.isalpha, w.text)) > 1 for w in page.words], bool)
+    found = arrange(boxes, None, spelled)
+    rows = zip(found.order.tolist(), found.line.tolist(), found.block.tolist(), strict=True)
+    words = tuple(Placed(page.words[i].text, page.words[i].box, line, block) for i, line, block in rows)
+    return Arranged(page.width, page.height, words)
 
 
 def word_fields(words: DocumentWords, question: str, embedder: Embedder) -> WordFields:
@@ -192,8 +227,10 @@ def _rarity(by_letters: FloatArray, words: DocumentWords) -> FloatArray:
 def _gather(matches: FloatArray, words: DocumentWords) -> dict[str, FloatArray]:
     """``matches`` (tokens, n) of the words themselves -> for each of PLACES the best match there, (tokens, n)."""
     line = _best(matches, words.line)
-    segment = _best(matches, words.segment)
-    above = _chain(matches, words.above)
+    by_segment = _group_best(matches, words.segment)
+    segment = by_segment[:, words.segment]
+    column = _chain(by_segment, words.over)
+    over = words.over[words.segment]
     before = _chain(matches, words.left)
     left = np.where(words.left >= 0, before[:, words.left], 0)
     heading = np.zeros_like(matches)
@@ -201,14 +238,14 @@ def _gather(matches: FloatArray, words: DocumentWords) -> dict[str, FloatArray]:
     if has.any():
         by_line = _group_best(matches, words.line)
         heading[:, has] = by_line[:, words.heading[has]]
-    first = _roots(words.above)
+    first = _roots(words.over)[words.segment]
     return {
         "word": matches,
         "segment": segment,
         "left": left,
         "line": line,
-        "above": np.where(words.above >= 0, above[:, words.above], 0),
-        "header": segment[:, first],
+        "above": np.where(over >= 0, column[:, over], 0),
+        "header": by_segment[:, first],
         "beside": np.where(words.left >= 0, segment[:, _segment_before(words)], 0),
         "heading": heading,
         "block": _best(matches, words.block),
@@ -273,11 +310,12 @@ def _page(index: int, page: PageLike) -> dict[str, NDArray]:  # type: ignore[typ
     words = page.words
     count = len(words)
     boxes = np.array([w.box for w in words], np.float64).reshape(-1, 4) / max(page.width, page.height)
-    near = neighbours(words)  # type: ignore[arg-type] # any word with a text, a box and a line
     line = np.array([w.line for w in words], np.int64)
+    near = neighbours(words)  # type: ignore[arg-type] # any word with a text, a box and a line
     heights = boxes[:, 3] - boxes[:, 1]
     gap = np.where(near.left >= 0, boxes[:, 0] - boxes[near.left, 2], np.inf)
     segment = np.cumsum(gap > SEGMENT_GAP * heights) - 1 if count else line
+    cells = _hulls(boxes, segment)
     median = float(np.median(heights)) if count else 1.0
     return {
         "texts": [w.text for w in words],  # type: ignore[dict-item]
@@ -291,8 +329,22 @@ def _page(index: int, page: PageLike) -> dict[str, NDArray]:  # type: ignore[typ
         "right": near.right,
         "above": near.above,
         "below": near.below,
+        "over": neighbours(_placed(cells)).above,  # type: ignore[arg-type] # as above
         "geometry": _geometry(index, page, boxes, line, gap, median),
     }
+
+
+def _placed(boxes: NDArray[np.float64]) -> list[Placed]:
+    return [Placed("", (x0, y0, x1, y1), i, 0) for i, (x0, y0, x1, y1) in enumerate(boxes.tolist())]
+
+
+def _hulls(boxes: NDArray[np.float64], group: Indices) -> NDArray[np.float64]:
+    """(groups, 4) the box around each group's boxes; ``group`` is non-decreasing from 0."""
+    if not len(boxes):
+        return boxes
+    starts = np.flatnonzero(np.r_[True, np.diff(group) > 0])
+    low, high = np.minimum.reduceat(boxes[:, :2], starts), np.maximum.reduceat(boxes[:, 2:], starts)
+    return np.concatenate([low, high], 1)
 
 
 def _dense(group: Indices) -> Indices:
