@@ -6,6 +6,7 @@ import io
 import os
 import random
 import signal
+import threading
 import time
 import zlib
 
@@ -18,7 +19,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from reportlab.lib.utils import ImageReader
 
 from backbone.errors import ConfigError, DataError, FoveaError
-from docparse.documents import Limits, Page, PageTimeoutError, PasswordError, Word, open_document
+from docparse.documents import Limits, Page, PageTimeoutError, PasswordError, Word, open_document, workshop
 from docparse.documents.workshop import shared_workshop
 
 TEXT = ("Purchase order 20931", "Amount due: $1,870.25", "Delivery by 14 March 2024")
@@ -243,15 +244,15 @@ def test_the_seconds_of_a_page_hold_and_the_other_pages_are_read():
 
 
 def test_a_call_that_is_given_up_ends_the_process_and_the_next_one_works():
-    workshop = shared_workshop()
+    shared = shared_workshop()
     with open_document(slow_pdf(), Limits(dpi=600)) as document:
-        before = workshop.pid
+        before = shared.pid
         asked = {"index": 1, "dpi": 600.0, "max_pixels": 10**8, "max_words": 9, "picture": True, "may_ocr": False}
         with pytest.raises(PageTimeoutError, match=r"given up after 0\.5 s"):
-            workshop.call("read", 0.5, key=document._key, **asked)
-        assert workshop.pid is None
+            shared.call("read", 0.5, key=document._key, **asked)
+        assert shared.pid is None
         assert document.words(0)
-        assert workshop.pid not in (None, before)
+        assert shared.pid not in (None, before)
 
 
 def test_a_reading_process_that_dies_costs_one_page_only():
@@ -263,6 +264,43 @@ def test_a_reading_process_that_dies_costs_one_page_only():
         assert "died over it (killed by SIGKILL)" in page.error or page.words
         assert document.page(2).words
         assert shared_workshop().pid != before
+
+
+def test_several_threads_read_several_documents():
+    kinds = {
+        letter: pdf(lambda canvas, letter=letter: write(canvas, letter * 5, 50, 200) and None, 4) for letter in "abcd"
+    }
+    documents = {letter: open_document(data) for letter, data in kinds.items()}
+    found: dict[str, list[str]] = {letter: [] for letter in kinds}
+
+    def work(letter):
+        found[letter] = [page.words[0].text for page in documents[letter].pages(picture=True)]
+
+    threads = [threading.Thread(target=work, args=(letter,)) for letter in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {letter: [letter * 5] * 4 for letter in kinds}
+
+
+def test_a_fork_reads_in_a_process_of_its_own():
+    with open_document(text_pdf(2)) as document:
+        assert document.page(0).words
+        before = shared_workshop().pid
+        child = os.fork()
+        if child == 0:
+            good = bool(document.page(1).words) and shared_workshop().pid != before
+            shared_workshop().stop()
+            os._exit(0 if good else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert document.page(1).words
+        assert shared_workshop().pid == before
+
+
+def test_a_library_that_is_missing_in_the_reading_process_names_the_extra():
+    with pytest.raises(ConfigError, match=r"fovea\[documents\]"):
+        workshop._raise({"type": "ModuleNotFoundError", "message": "No module named 'rapidocr'", "traceback": ""})
 
 
 def test_memory_is_bounded_by_keeping_few_pictures():
