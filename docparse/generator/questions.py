@@ -2,101 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from docparse.generator.document import Question, Region, Split
+from docparse.generator.document import Question, Region
 from docparse.generator.draft import Draft, Fact
 from docparse.generator.fields import KNOWN, composed
+from docparse.generator.question_words import ASK, BY_KIND, CELL, IN, PAGE, PERIOD, SCOPE, TWO, WEIGHTS
 from docparse.generator.sheet import Sheet, Span, union
 from docparse.generator.values import pick, several
-
-_ASK: dict[Split, tuple[str, ...]] = {
-    "train": (
-        "What is the {n}{s}?", "What is the {n}{s}?", "What's the {n}{s}?", "Find the {n}{s}.",
-        "Which {n} is stated{s}?",
-        "State the {n}{s}.", "Give the {n}{s}.", "{N}{s}?", "Tell me the {n}{s}", "Can you find the {n}{s}?",
-        "Please give me the {n}{s}.", "What does it say for the {n}{s}?", "Read off the {n}{s}.",
-    ),
-    "held_out": (
-        "What is the {n}{s}?", "What {n} does the document give{s}?", "Look up the {n}{s}.", "I need the {n}{s}.",
-        "Show me the {n}{s}.", "Could you tell me what the {n} is{s}?", "Where does one find the {n}{s}?",
-    ),
-}  # fmt: skip
-_BY_KIND: dict[str, tuple[str, ...]] = {
-    "date": ("When is the {n}{s}?", "On what date is the {n}{s}?"),
-    "money": ("How much is the {n}{s}?", "How high is the {n}{s}?"),
-    "round_money": ("How much is the {n}{s}?",),
-    "person": ("Who is the {n}{s}?", "Who is named as the {n}{s}?"),
-    "company": ("Which company is the {n}{s}?", "Who is the {n}{s}?"),
-    "town": ("Where is the {n}{s}?",),
-    "time": ("At what time is the {n}{s}?",),
-    "measure": ("How much is the {n}{s}?",),
-    "weight": ("How heavy is it: what is the {n}{s}?", "How high is the {n}{s}?"),
-    "length": ("How long is the {n}{s}?",),
-    "temperature": ("How high is the {n}{s}?", "How warm is the {n}{s}?"),
-    "pressure": ("How high is the {n}{s}?",),
-    "voltage": ("How high is the {n}{s}?",),
-    "volume": ("How large is the {n}{s}?",),
-    "distance": ("How far is the {n}{s}?",),
-    "area": ("How large is the {n}{s}?",),
-    "days": ("How long is the {n}{s}?",),
-}
-_CELL: dict[Split, tuple[str, ...]] = {
-    "train": (
-        "What is the {c} of {r}{s}?", "What is the {c} for {r}{s}?", "{r}: what is the {c}{s}?",
-        "How high is the {c} of {r}{s}?",
-        "Give the {c} for {r}{s}.", "Find the {c} in the row of {r}{s}.", "Which {c} does {r} have{s}?",
-        "{c} of {r}{s}?",
-    ),
-    "held_out": (
-        "What is the {c} of {r}{s}?", "What does the table give as {c} for {r}{s}?",
-        "Look up {r} and state its {c}{s}.",
-        "In the line of {r}, what is the {c}{s}?", "What {c} is listed against {r}{s}?",
-    ),
-}  # fmt: skip
-_IN: dict[Split, tuple[str, ...]] = {
-    "train": (
-        "How high is the figure for {m} in {p}{s}?", "What was the value of {m} in {p}{s}?",
-        "What is the number for {m} in {p}{s}?",
-        "What does it say for {m} in {p}{s}?", "{m} in {p}{s}?", "Give the figure for {m} in {p}{s}.",
-    ),
-    "held_out": (
-        "What was the value of {m} in {p}{s}?", "What number is given for {m} in {p}{s}?", "Look up {m} for {p}{s}.",
-        "In {p}, what was the figure for {m}{s}?",
-    ),
-}  # fmt: skip
-_PERIOD = re.compile(r"(?:19|20)\d\d|Q[1-4]|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*")
-_TWO: dict[Split, tuple[str, ...]] = {
-    "train": ("What are the {a} and the {b}?", "Give the {a} and the {b}.", "Find both the {a} and the {b}."),
-    "held_out": (
-        "What are the {a} and the {b}?",
-        "I need two things: the {a} and the {b}.",
-        "State the {a} as well as the {b}.",
-    ),
-}
-_SCOPE: dict[Split, tuple[str, ...]] = {
-    "train": (" in {s}", " according to {s}", " under {s}"),
-    "held_out": (" as given in {s}", " in {s}", " for {s}"),
-}
-_PAGE: dict[Split, tuple[str, ...]] = {
-    "train": (" on page {p}", " (page {p})"),
-    "held_out": (" on page {p}", " on sheet {p}"),
-}
-WEIGHTS = {
-    "value": 4.0,
-    "cell": 3.0,
-    "sentence": 2.0,
-    "row": 0.7,
-    "address": 1.2,
-    "paragraph": 1.0,
-    "figure": 0.8,
-    "two": 1.0,
-}
 
 
 @dataclass(frozen=True)
@@ -186,9 +103,9 @@ def _scope(draft: Draft, rng: Generator, index: _Index, fact: Fact, name: str, a
     page = fact.spans[0].page
     options = []
     if fact.section and index.in_section[name, fact.section] == 1:
-        options += [form.format(s=fact.section) for form in _SCOPE[draft.split]]
+        options += [form.format(s=fact.section) for form in SCOPE[draft.split]]
     if len(draft.sheets) > 1 and index.on_page[name, page] == 1:
-        options += [form.format(p=page + 1) for form in _PAGE[draft.split][: 1 if options else None]]
+        options += [form.format(p=page + 1) for form in PAGE[draft.split][: 1 if options else None]]
     if index.phrases[name] > 1:
         return pick(rng, options) if options else None
     return pick(rng, options) if options and rng.random() < always else ""
@@ -218,20 +135,20 @@ def _text(draft: Draft, rng: Generator, index: _Index, fact: Fact) -> str | None
     phrase = next(a for a in fact.asks if a.lower() == name)
     if fact.kind == "cell" and fact.row:
         return _cell_text(draft, rng, fact, scope)
-    by_kind = [form for form in _BY_KIND.get(fact.value_kind, ()) if not _repeats(form, phrase)]
-    form = pick(rng, by_kind) if by_kind and rng.random() < 0.25 else pick(rng, _ASK[draft.split])
+    by_kind = [form for form in BY_KIND.get(fact.value_kind, ()) if not _repeats(form, phrase)]
+    form = pick(rng, by_kind) if by_kind and rng.random() < 0.25 else pick(rng, ASK[draft.split])
     return form.format(n=phrase, N=phrase[0].upper() + phrase[1:], s=scope)
 
 
 def _cell_text(draft: Draft, rng: Generator, fact: Fact, scope: str) -> str:
     """A question for a row and a column; where either is a period, as one speaks of periods."""
     row, column = fact.row, fact.column
-    if _PERIOD.fullmatch(column):
-        text = pick(rng, _IN[draft.split]).format(m=_lower(row), p=column, s=scope)
-    elif _PERIOD.fullmatch(row):
-        text = pick(rng, _IN[draft.split]).format(m=_lower(column), p=row, s=scope)
+    if PERIOD.fullmatch(column):
+        text = pick(rng, IN[draft.split]).format(m=_lower(row), p=column, s=scope)
+    elif PERIOD.fullmatch(row):
+        text = pick(rng, IN[draft.split]).format(m=_lower(column), p=row, s=scope)
     else:
-        text = pick(rng, _CELL[draft.split]).format(c=_lower(column), r=row, s=scope)
+        text = pick(rng, CELL[draft.split]).format(c=_lower(column), r=row, s=scope)
     return text[0].upper() + text[1:]
 
 
@@ -270,7 +187,7 @@ def _pair(draft: Draft, rng: Generator, index: _Index) -> Question | None:
         names.append(name + scope)
     if names[0] == names[1]:
         return None
-    text = pick(rng, _TWO[draft.split]).format(a=names[0], b=names[1])
+    text = pick(rng, TWO[draft.split]).format(a=names[0], b=names[1])
     a, b = first.answers[0], second.answers[0]
     evidence = [r for fact in (first, second) for span in fact.spans for r in regions(draft.sheets, span, False)]
     note = "; ".join(_note(draft, index, fact) for fact in (first, second))
@@ -292,7 +209,7 @@ def _in_vain(draft: Draft, rng: Generator) -> str | None:
         cell, other = pick(rng, cells), draft.values.product()
         if other.lower() in printed:
             return None
-        text = pick(rng, _CELL[draft.split]).format(c=_lower(cell.column), r=other, s="")
+        text = pick(rng, CELL[draft.split]).format(c=_lower(cell.column), r=other, s="")
         return text[0].upper() + text[1:]
     if rng.random() < 0.5:
         group = pick(rng, tuple(KNOWN[draft.split]))
@@ -311,4 +228,4 @@ def _in_vain(draft: Draft, rng: Generator) -> str | None:
         if any(ask in printed or ask in asked for ask in field.asks):
             return None
         name = field.asks[0]
-    return pick(rng, _ASK[draft.split]).format(n=name, N=name[0].upper() + name[1:], s="")
+    return pick(rng, ASK[draft.split]).format(n=name, N=name[0].upper() + name[1:], s="")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from docparse.generator import blocks
-from docparse.generator import vocabulary as v
 from docparse.generator.document import Split
 from docparse.generator.draft import Draft
 from docparse.generator.fields import KNOWN, Field, chosen, composed, shuffled
 from docparse.generator.fonts import height
-from docparse.generator.sheet import Align, text_width
+from docparse.generator.sheet import Align
 from docparse.generator.tables import Column, table
+from docparse.generator.templates.bills import bill_of, place_items, place_sums, room
 from docparse.generator.templates.cells import note_table
 from docparse.generator.values import pick, several
 
@@ -30,145 +30,10 @@ _TITLES: dict[Split, tuple[str, ...]] = {
     "train": ("INVOICE", "Invoice", "Tax Invoice", "Sales Invoice", "Proforma Invoice", "Statement"),
     "held_out": ("Bill", "Commercial Invoice", "Fee Note", "Invoice / Facture"),
 }
-_SUMS: dict[Split, dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]] = {
-    "train": {
-        "subtotal": (("Subtotal", "Net total", "Sum"), ("subtotal", "net amount"), ("What is the sum before tax?",)),
-        "discount": (("Discount", "Rebate"), ("discount", "rebate amount"), ("How much discount was given?",)),
-        "shipping_cost": (("Shipping", "Freight"), ("shipping cost", "freight charge"), ("What does shipping cost?",)),
-        "tax": (("VAT {r} %", "Tax ({r}%)"), ("VAT amount", "amount of tax"), ("How much tax is charged?",)),
-        "total": (("Total", "Grand total", "Total amount"), ("total amount", "grand total"),
-            ("What is the total of the invoice?",)),
-        "paid": (("Paid", "Amount paid"), ("amount already paid",), ("How much has been paid already?",)),
-        "due": (("Amount due", "Balance due"), ("amount due", "balance due"), ("How much is still due?",)),
-    },
-    "held_out": {
-        "subtotal": (("Net", "Goods value"), ("net sum", "subtotal"), ("What do the goods cost without tax?",)),
-        "discount": (("Less discount",), ("deducted discount", "discount"), ("What was deducted as a discount?",)),
-        "shipping_cost": (("Carriage", "Postage"), ("cost of carriage", "shipping cost"),
-            ("How much is the postage?",)),
-        "tax": (("plus {r} % VAT", "Sales tax {r} %"), ("sum of the tax", "VAT amount"),
-            ("What does the tax come to?",)),
-        "total": (("Invoice total", "Total payable"), ("invoice total", "total amount"),
-            ("What does the invoice come to in all?",)),
-        "paid": (("Down payment",), ("down payment",), ("How much was paid in advance?",)),
-        "due": (("Remaining", "Please pay"), ("remaining sum", "amount due"), ("What sum remains to be paid?",)),
-    },
-}  # fmt: skip
-
-
-@dataclass
-class _Bill:
-    """The numbers of one invoice."""
-
-    rows: list[list[str]]
-    columns: list[Column]
-    sums: list[Field]
-    number: str
-
-
-def _bill(draft: Draft, count: int) -> _Bill:
-    values = draft.values
-    names: list[str] = []
-    while len(names) < count:
-        name = values.product()
-        if name not in names:
-            names.append(name)
-    with_code, with_unit, with_pos = draft.chance(0.5), draft.chance(0.4), draft.chance(0.5)
-    columns = [Column("Description" if draft.split == "train" else "Goods")]
-    if with_code:
-        columns.insert(0, Column("Article" if draft.split == "train" else "Item no."))
-    if with_pos:
-        columns.insert(0, Column("Pos.", "right"))
-    columns.append(Column("Qty" if draft.split == "train" else "Quantity", "right"))
-    if with_unit:
-        columns.append(Column("Unit"))
-    columns += [
-        Column("Unit price" if draft.split == "train" else "Price each", "right"),
-        Column("Amount" if draft.split == "train" else "Value", "right"),
-    ]
-    rows, subtotal = [], 0.0
-    for index, name in enumerate(names):
-        quantity, price = values.whole(1, 60), round(float(10 ** draft.rng.uniform(0, 3)), 2)
-        subtotal += quantity * price
-        row = [name, str(quantity), values.number(price, 2), values.number(quantity * price, 2)]
-        if with_unit:
-            row.insert(2, pick(draft.rng, v.UNITS))
-        if with_code:
-            row.insert(0, values.code("@-####"))
-        rows.append([str(index + 1), *row] if with_pos else row)
-    return _Bill(rows, columns, _sums(draft, subtotal), "")
-
-
-def _sums(draft: Draft, subtotal: float) -> list[Field]:
-    rate = pick(draft.rng, (5, 7, 8, 10, 19, 20, 21, 25))
-    discount = round(subtotal * 0.05, 2) if draft.chance(0.35) else 0.0
-    shipping = float(draft.values.whole(4, 80)) if draft.chance(0.45) else 0.0
-    net = subtotal - discount + shipping
-    tax = round(net * rate / 100, 2)
-    paid = round((net + tax) * 0.3, 2) if draft.chance(0.3) else 0.0
-    amounts = {
-        "subtotal": subtotal,
-        "discount": discount,
-        "shipping_cost": shipping,
-        "tax": tax,
-        "total": net + tax,
-        "paid": paid,
-        "due": net + tax - paid if paid else 0.0,
-    }
-    out = []
-    for key, amount in amounts.items():
-        if amount:
-            labels, asks, questions = _SUMS[draft.split][key]
-            label = pick(draft.rng, labels).format(r=rate)
-            out.append(Field(key, label, asks, questions, draft.values.money(amount), "money"))
-    return out
-
-
-def _place_sums(draft: Draft, y: float, sums: list[Field]) -> int:
-    """The sums at the right, labels left of the amounts, the last ones bold."""
-    look, sheet = draft.look, draft.sheet
-    face, bold = look.face(), look.face(1.05, bold=True)
-    amount_width = max(text_width(f.value, bold) for f in sums) + look.size
-    label_width = max(text_width(f.label, bold) for f in sums) + look.size
-    right = sheet.width - draft.margin
-    left = right - amount_width - label_width
-    sheet.new_block()
-    for field in sums:
-        strong = bold if field.key in ("total", "due") else face
-        if field.key == "total":
-            sheet.rule(left, y, right, y, look.ink)
-            y += 2
-        sheet.text(left, y, field.label, strong, look.ink, block=False)
-        span, below = sheet.text(
-            right - amount_width, y, field.value, strong, look.ink, width=amount_width, align="right", block=False
-        )
-        blocks.note_field(draft, field, span)
-        y = below + round(look.size * 0.25)
-    return round(y + look.size * 0.6)
-
-
-def _items(draft: Draft, y: int, bill: _Bill) -> int:
-    """The item table, over as many sheets as it takes; gives the y below it."""
-    rows = list(bill.rows)
-    ruling = ""
-    name_at = next(i for i, c in enumerate(bill.columns) if c.name in ("Description", "Goods"))
-    while rows:
-        placed = table(draft, draft.margin, y, draft.width, bill.columns, rows, ruling)
-        note_table(draft, bill.columns, rows, placed, name_at, skip=("Pos.", "Unit"))
-        rows = rows[len(placed.cells) :]
-        y = placed.y + draft.look.size
-        if rows:
-            y = draft.new_sheet()
-    return y
-
-
-def _room(draft: Draft, y: int, lines: float) -> int:
-    """The same y, or that of a new sheet where fewer than this many lines remain."""
-    return y if y + lines * height(draft.look.face()) * draft.look.leading < draft.bottom else draft.new_sheet()
 
 
 def _closing(draft: Draft, y: int, pay: list[Field]) -> int:
-    y = _room(draft, y, len(pay) + 3)
+    y = room(draft, y, len(pay) + 3)
     y = blocks.key_values(draft, draft.margin, y, draft.width * float(draft.rng.uniform(0.5, 1.0)), pay)
     y += draft.look.size
     text = " ".join(
@@ -283,8 +148,8 @@ def _classic(draft: Draft, y: int) -> int:
     right = blocks.heading(draft, x, y, pick(draft.rng, _TITLES[draft.split]), 1.8, half)
     right = blocks.key_values(draft, x, right, half, head, pick(draft.rng, ("inline", "columns", "grid")))
     y = _recipients(draft, max(left, right) + draft.look.size, across=draft.chance(0.6))
-    y = _items(draft, y, bill := _bill(draft, _count(draft)))
-    return _closing(draft, _place_sums(draft, _room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums), pay)
+    y = place_items(draft, y, bill := bill_of(draft, _count(draft)))
+    return _closing(draft, place_sums(draft, room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums), pay)
 
 
 def _banner(draft: Draft, y: int) -> int:
@@ -298,8 +163,8 @@ def _banner(draft: Draft, y: int) -> int:
     y = _sender(draft, draft.margin, deep + look.size, draft.width)
     y = _recipients(draft, y, across=True)
     y = blocks.key_values(draft, draft.margin, y, draft.width, head, "stacked") + look.size
-    y = _items(draft, y, bill := _bill(draft, _count(draft)))
-    return _closing(draft, _place_sums(draft, _room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums), pay)
+    y = place_items(draft, y, bill := bill_of(draft, _count(draft)))
+    return _closing(draft, place_sums(draft, room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums), pay)
 
 
 def _receipt(draft: Draft, y: int) -> int:
@@ -310,10 +175,10 @@ def _receipt(draft: Draft, y: int) -> int:
     y = _sender(draft, left, y, width, "center")
     head, pay = _fields(draft, 2, 4)
     y = blocks.key_values(draft, left, y, width, head, "inline") + look.size
-    bill = _bill(draft, draft.values.whole(2, 14))
+    bill = bill_of(draft, draft.values.whole(2, 14))
     sheet.rule(left, y, left + width, y, look.ink, 1, 3)
     y += look.size
-    name_at = next(i for i, c in enumerate(bill.columns) if c.name in ("Description", "Goods"))
+    name_at = bill.name_at
     columns, rows = [Column("Item"), Column("Amount", "right")], [[row[name_at], row[-1]] for row in bill.rows]
     placed = table(draft, left, y, width, columns, rows, "plain")
     note_table(draft, columns, rows, placed, 0)
@@ -346,11 +211,11 @@ def _beside(draft: Draft, y: int, x: float) -> int:
     lines = draft.values.address()
     span, y = blocks.address(draft, x, y, lines, label, width=width)
     draft.fact(key, asks, questions, (", ".join(lines), " ".join(lines)), (span,), "address", "address")
-    bill = _bill(draft, draft.values.whole(2, 12))
+    bill = bill_of(draft, draft.values.whole(2, 12))
     placed = table(draft, x, y + draft.look.size, width, bill.columns, bill.rows)
-    name_at = next(i for i, c in enumerate(bill.columns) if c.name in ("Description", "Goods"))
+    name_at = bill.name_at
     note_table(draft, bill.columns, bill.rows, placed, name_at, skip=("Pos.", "Unit"))
-    return _place_sums(draft, placed.y + draft.look.size, bill.sums)
+    return place_sums(draft, placed.y + draft.look.size, bill.sums)
 
 
 def _centred(draft: Draft, y: int) -> int:
@@ -361,8 +226,8 @@ def _centred(draft: Draft, y: int) -> int:
     y = blocks.key_values(draft, draft.margin, y, draft.width, head, "caption") + draft.look.size
     y = _recipients(draft, y, across=draft.chance(0.5))
     y = blocks.key_values(draft, draft.margin, y, draft.width * 0.7, pay, "right") + draft.look.size
-    y = _items(draft, y, bill := _bill(draft, _count(draft)))
-    return _place_sums(draft, _room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums)
+    y = place_items(draft, y, bill := bill_of(draft, _count(draft)))
+    return place_sums(draft, room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums)
 
 
 def _split(draft: Draft, y: int) -> int:
@@ -370,10 +235,10 @@ def _split(draft: Draft, y: int) -> int:
     y = blocks.heading(draft, draft.margin, y, pick(draft.rng, _TITLES[draft.split]), 2.0)
     left = _recipients(draft, y, across=False)
     right = _sender(draft, draft.margin + draft.width * 0.55, y, draft.width * 0.45, "right")
-    y = _items(draft, max(left, right) + draft.look.size, bill := _bill(draft, _count(draft)))
-    y = _place_sums(draft, _room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums)
+    y = place_items(draft, max(left, right) + draft.look.size, bill := bill_of(draft, _count(draft)))
+    y = place_sums(draft, room(draft, y, 2 + len(bill.sums) * 1.5), bill.sums)
     head, pay = _fields(draft, 3, 7)
-    y = _room(draft, y, len(head) * 1.6 + 2)
+    y = room(draft, y, len(head) * 1.6 + 2)
     y = blocks.key_values(draft, draft.margin, y, draft.width * 0.8, head, pick(draft.rng, ("right", "dashed")))
     return _closing(draft, y + draft.look.size, pay)
 
