@@ -24,6 +24,7 @@ PROSE_LINES = 5  # a column has at least so many lines
 PROSE_WORDS = 3.5  # of so many words on average: fewer are the cells of a table
 BLOCK_GAP = 0.85  # of the lines' median height: more white between two lines begins a block
 SIZE_CHANGE = 1.45  # so does a change of the words' height by this factor
+TOUCH = 0.4  # of the lower word's height: tight boxes of two lines may overlap by so much
 CHUNK = 512  # rows of the pairwise matrices held at a time
 MAX_DEPTH = 12
 
@@ -286,7 +287,6 @@ def _vertical(boxes: Boxes) -> tuple[Indices, Indices]:
     """The nearest word above and below of each (n,) that shares some of its width, or -1."""
     count = len(boxes)
     x0, y0, x1, y1 = boxes.T if count else np.zeros((4, 0))
-    middle = (y0 + y1) / 2
     found = np.full((2, count), -1, np.int64)
     for start in range(0, count, CHUNK):
         rows = slice(start, min(start + CHUNK, count))
@@ -294,11 +294,8 @@ def _vertical(boxes: Boxes) -> tuple[Indices, Indices]:
         lower = y0[rows, None] - y1  # white between a word above and this one
         upper = y0 - y1[rows, None]
         size = np.minimum(y1[rows, None] - y0[rows, None], y1 - y0)
-        for which, gap, beyond in (
-            (0, lower, middle < middle[rows, None]),
-            (1, upper, middle > middle[rows, None]),
-        ):
-            able = (shared > 0) & beyond & (gap > -0.4 * size)  # tight boxes of two lines may touch
+        for which, gap in ((0, lower), (1, upper)):
+            able = (shared > 0) & (gap > -TOUCH * size)
             # of several words at one distance the one that shares most stands for them
             cost = np.where(able, np.maximum(gap, 0) + 0.5 * size * (1 - shared / (x1 - x0)[rows, None]), np.inf)
             best = cost.argmin(1)

@@ -181,6 +181,28 @@ def test_neighbours_of_no_word_and_of_many_are_fast():
     )
 
 
+def test_short_labels_and_values_are_rows_though_they_are_words():
+    def draw(canvas):
+        for row in range(12):
+            write(canvas, f"Account holder no{row}", 50, 700 - 20 * row)
+            write(canvas, "Erika Mustermann", 300, 700 - 20 * row)
+
+    assert texts_by(words_of(draw), "line") == [f"Account holder no{row} Erika Mustermann" for row in range(12)]
+
+
+def test_words_of_one_string_stay_on_one_line_whatever_their_boxes():
+    bent = np.array([(60 * i, 20 * row + 9 * i * (4 - i) / 4, 60 * i + 50, 20 * row + 9 * i * (4 - i) / 4 + 18)
+                     for row in range(6) for i in range(5)], float)  # fmt: skip
+    strings = np.repeat(np.arange(6), 5)
+    found = arrange(bent, strings=strings)
+    np.testing.assert_array_equal(found.line, strings)
+    np.testing.assert_array_equal(found.order, np.arange(30))
+    apart = bent.copy()
+    apart[:, [1, 3]] *= 3
+    steep = apart + np.tile(np.arange(5), 6)[:, None] * np.array([0, 14, 0, 14])
+    np.testing.assert_array_equal(arrange(steep, strings=strings).line, strings)
+
+
 def test_numbers_and_leaders_of_dots_are_no_prose():
     def draw(canvas):
         for row in range(14):

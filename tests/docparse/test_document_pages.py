@@ -8,6 +8,8 @@ import numpy as np
 import pdfplumber
 import pytest
 from making_documents import SIZE, changed, pdf, write
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import NameObject
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from docparse.documents import Limits, open_document
@@ -182,6 +184,25 @@ def test_values_of_form_fields_are_words_inside_their_fields():
             assert field[1] <= bottom < top <= field[3]
             x0, y0, x1, y1 = (round(v) for v in page.words[texts.index(text)].box)
             assert np.ptp(page.image[y0:y1, x0:x1]) > 100  # the value is drawn, too
+
+
+@pytest.mark.parametrize("drawn", ["by the file", "by nobody", "as nothing"])
+def test_values_that_the_file_does_not_draw_are_words_too(drawn):
+    data = pdf(lambda canvas: canvas.acroForm.textfield(name="a", value="Jane Doe", x=80, y=235, width=150, height=22))
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(data)))
+    field = writer.pages[0]["/Annots"][0].get_object()
+    if drawn == "by nobody":
+        del field[NameObject("/AP")]
+    elif drawn == "as nothing":
+        field["/AP"]["/N"].get_object().set_data(b"")
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    page = page_of(buffer.getvalue(), ocr=False)
+    assert [word.text for word in page.words] == ["Jane", "Doe"]
+    for word in page.words:
+        left, bottom, right, top = page.points(word.box)
+        assert 80 <= left < right <= 230
+        assert 234.9 <= bottom < top <= 257.1
 
 
 def test_another_library_finds_the_same_words_at_the_same_places():

@@ -36,6 +36,8 @@ def test_rows_are_unit_vectors_in_the_order_of_the_texts(embedder):
     ("question", "label", "others"),
     [
         ("When was the invoice issued?", "Invoice date", ("Total", "Bill to", "Phone", "Quantity")),
+        ("When was the invoice issued?", "Invoice date", ("Due date", "Invoice number", "Subtotal")),
+        ("How much does the customer have to pay in total?", "Amount due", ("Subtotal", "Tax rate", "Due date")),
         ("Where was she born?", "Place of birth", ("Employer", "Amount due", "Signature", "Height")),
         ("What is the surname?", "Last name", ("Street", "Total", "Date", "Country")),
         ("How heavy is the parcel?", "Weight", ("Height", "Carrier", "Tracking number", "Price")),
