@@ -13,14 +13,16 @@ those to come; other homes or categories void the statement.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backbone.errors import ConfigError, DataError
-from backbone.statistics import Interval, wilson
+from backbone.rollout.results import EpisodeResult
+from backbone.statistics import Interval, paired_difference, wilson
+from navigation.timing import episode_time
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -179,3 +181,66 @@ def candidate_thresholds(probabilities: Sequence[float], count: int = 12) -> lis
 def _check_alpha(alpha: float) -> None:
     if not 0.0 < alpha < 1.0:
         raise ConfigError(f"alpha must lie between 0 and 1, got {alpha}")
+
+
+def from_runs(
+    always: Sequence[EpisodeResult],
+    runs: Mapping[float, Sequence[EpisodeResult]],
+    *,
+    alpha: float = 0.05,
+    delta: float = 0.05,
+) -> Calibration:
+    """Choose a threshold from evaluations of the same validation episodes: one with ``always``, one for each threshold.
+
+    Raises:
+        DataError: a run lacks an episode that another one has, or an episode failed to run: neither may be left out,
+            for what is left would no longer be a draw of those to come.
+    """
+    thresholds = sorted(runs)
+    tables = [_by_number(always, "always"), *(_by_number(runs[t], f"threshold {t:g}") for t in thresholds)]
+    numbers = sorted(tables[0])
+    for table, name in zip(tables[1:], thresholds, strict=True):
+        if sorted(table) != numbers or any(table[i].seed != tables[0][i].seed for i in numbers):
+            raise DataError(
+                f"the run of threshold {name:g} has other episodes than that of always; run both with the same"
+            )
+    solved = np.array([[table[i].success for i in numbers] for table in tables], bool)
+    seconds = np.array([[episode_time(table[i]) for i in numbers] for table in tables])
+    return calibrate(thresholds, solved[1:], seconds[1:], solved[0], seconds[0], alpha=alpha, delta=delta)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What a calibrated switch does on episodes it was not calibrated on."""
+
+    risk: Interval  # share lost of those that always reasoning solves, with Wilson's interval
+    seconds: Interval  # saved against always reasoning, an episode, paired
+    holds: bool  # whether the risk is at most alpha there; by chance it may not be, in a share delta of calibrations
+
+
+def held_out(calibration: Calibration, always: Sequence[EpisodeResult], chosen: Sequence[EpisodeResult]) -> HeldOut:
+    """The achieved risk on other homes: runs of the same held-out episodes with ``always`` and with the chosen switch.
+
+    Raises:
+        DataError: other episodes, failed ones, or none that always reasoning solves.
+    """
+    a, b = _by_number(always, "always"), _by_number(chosen, "the chosen switch")
+    if sorted(a) != sorted(b) or any(a[i].seed != b[i].seed for i in a):
+        raise DataError("the two held-out runs have other episodes; run both with the same")
+    base = [i for i in sorted(a) if a[i].success]
+    if not base:
+        raise DataError("always reasoning solves none of the held-out episodes, so there is nothing to lose")
+    risk = wilson(sum(not b[i].success for i in base), len(base))
+    numbers = sorted(a)
+    saved = paired_difference([episode_time(a[i]) for i in numbers], [episode_time(b[i]) for i in numbers])
+    return HeldOut(risk, saved, risk.estimate <= calibration.alpha)
+
+
+def _by_number(rows: Sequence[EpisodeResult], name: str) -> dict[int, EpisodeResult]:
+    failed = [row.index for row in rows if row.status != "scored"]
+    if failed or not rows:
+        raise DataError(
+            f"the run of {name} has {len(rows)} episodes, of which {len(failed)} failed to run ({failed[:5]}); "
+            "run them again with --retry-failed"
+        )
+    return {row.index: row for row in rows}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backbone.errors import DataError
 from navigation.config import DataConfig
+from navigation.stagnation import repeats
 
 Failure = Literal[
     "success",
@@ -72,9 +73,7 @@ def stagnated(places: NDArray[np.float64], config: DataConfig | None = None) -> 
 
     The test of repetition of section 5.1 over a whole episode: ``‖p_t - p_k‖ <= delta`` for some ``k <= t - T_stag``.
     """
-    config = config or DataConfig()
-    gap = config.stagnation_steps
-    for t in range(gap, len(places)):
-        if (np.linalg.norm(places[: t - gap + 1] - places[t], axis=1) <= config.stagnation_m).any():
-            return True
-    return False
+    c = config or DataConfig()
+    way = cast(Sequence[Sequence[float]], places)  # rows of numbers, which is all that is asked of it
+    times = range(c.stagnation_steps, len(places))
+    return any(repeats(way, t, steps=c.stagnation_steps, radius_m=c.stagnation_m) for t in times)

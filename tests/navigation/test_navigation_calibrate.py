@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from backbone.errors import ConfigError, DataError
+from backbone.rollout.results import EpisodeResult
 from navigation.calibrate import (
     binomial_p,
     calibrate,
     candidate_thresholds,
     fixed_sequence,
+    from_runs,
+    held_out,
     hoeffding_bentkus_p,
     least_episodes,
 )
@@ -121,3 +124,43 @@ def test_what_does_not_fit_is_refused():
         binomial_p(0, 3, 0.0)
     with pytest.raises(ConfigError, match="delta"):
         fixed_sequence([0.1], 1.5)
+
+
+def runs_of(solved, seconds, first=0):
+    measures = [{"execution_time": float(s), "optimal_time": 20.0} for s in seconds]
+    return [
+        EpisodeResult(i, 100 + i, {}, "scored", success=bool(ok), metrics=m, ledger={"generated_tokens": 200})
+        for i, (ok, m) in enumerate(zip(solved, measures, strict=True), first)
+    ]
+
+
+class TestRuns:
+    always = runs_of([True] * 90 + [False] * 10, [150.0] * 100)
+
+    def test_evaluations_become_a_calibration(self):
+        fair = runs_of([True] * 90 + [False] * 10, [90.0] * 100)
+        bad = runs_of([True] * 50 + [False] * 50, [30.0] * 100)
+        found = from_runs(self.always, {0.6: bad, 0.2: fair})
+        assert found.threshold == 0.2
+        assert found.n == 90
+        assert found.seconds == pytest.approx(90 + 0.015 * 200)
+        assert found.candidates[0].p == pytest.approx(0.95**90)
+
+    def test_the_achieved_risk_is_told(self):
+        found = from_runs(self.always, {0.2: self.always})
+        kept = held_out(found, self.always, runs_of([True] * 87 + [False] * 13, [100.0] * 100))
+        assert kept.risk.estimate == pytest.approx(3 / 90)
+        assert kept.seconds.estimate == pytest.approx(50.0)
+        assert kept.holds
+        lost = held_out(found, self.always, runs_of([True] * 60 + [False] * 40, [100.0] * 100))
+        assert not lost.holds
+
+    def test_no_episode_may_be_left_out(self):
+        with pytest.raises(DataError, match="other episodes"):
+            from_runs(self.always, {0.2: self.always[:50]})
+        failed = [*self.always[:-1], EpisodeResult(99, 199, {}, "failed")]
+        with pytest.raises(DataError, match="retry-failed"):
+            from_runs(self.always, {0.2: failed})
+        found = from_runs(self.always, {0.2: self.always})
+        with pytest.raises(DataError, match="other episodes"):
+            held_out(found, self.always, runs_of([True] * 100, [1.0] * 100, first=1))
