@@ -117,6 +117,7 @@ def test_a_comparison_is_paired_by_item_whatever_the_order() -> None:
     # 4 of 6 pairs discordant, all one way: 2 / 2**4
     assert report["all"]["hit@0.5"]["mcnemar_p"] == pytest.approx(0.125)
     assert report["by_bucket"][">10 %"]["n"] == 3
+    assert report["by_bucket"][">10 %"]["iou"]["estimate"] == pytest.approx(np.mean([0.25, 0.5, 0.75]))
 
 
 def test_a_comparison_leaves_out_what_failed_in_either_and_says_so() -> None:
