@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from docparse.documents.geometry import Corners
 
 DETECTION_SIDE = 1760  # pixels in which lines are looked for: an A4 page at 150 dpi is not shrunk
 LEAST_SIDE = 8  # pixels: nothing smaller is read
+TURNED = 0.9  # the engine's own threshold for a line that is upside down
 CONTRAST = 30  # grey levels between ink and paper from which boxes are fitted to the ink
 RULE = 0.9  # of a line's width: a row of ink so long is a rule, not text
 Gray = NDArray[np.uint8]
@@ -33,6 +36,7 @@ def load() -> None:
         _engine = RapidOCR(
             params={
                 "Global.log_level": "error",
+                "Global.return_word_box": True,
                 "Det.limit_type": "max",  # by default small pictures are enlarged, at six times the cost
                 "Det.limit_side_len": DETECTION_SIDE,
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,
@@ -58,15 +62,39 @@ def read_words(image: Image) -> RawWords:
     if min(height, width) < LEAST_SIDE or not has_ink(image):
         return RawWords.none()
     load()
-    result = _engine(np.ascontiguousarray(image[:, :, ::-1]), return_word_box=True)
+    result, upside_down = _recognised(image)
+    if upside_down:  # its lines were read all the same, but the engine places their words as if they stood upright
+        turned = np.ascontiguousarray(image[::-1, ::-1])
+        return _turned_back(_words(turned, _recognised(turned)[0]), width, height)
+    return _words(image, result)
+
+
+def _recognised(image: Image) -> tuple[Any, bool]:
+    """What the engine finds on a picture, and whether it took most of the lines for upside down."""
+    picture = np.ascontiguousarray(image[:, :, ::-1])
+    prepared, record = _engine.preprocess_img(picture)
+    lines, turns, texts, crops = _engine.run_ocr_steps(prepared, record)
+    votes = [("180" in label and score > TURNED) for label, score in turns.cls_res or ()]
+    result = _engine.build_final_output(picture, lines, turns, texts, crops, record)
+    return result, sum(votes) > len(votes) / 2
+
+
+def _turned_back(words: RawWords, width: int, height: int) -> RawWords:
+    """Words of a page that was turned by 180 degrees to be read, where they are on the page as shown."""
+    x0, y0, x1, y1 = words.boxes.T
+    boxes = np.stack([width - x1, height - y1, width - x0, height - y0], axis=1)
+    return replace(words, boxes=boxes, directions=(words.directions + 180) % 360)
+
+
+def _words(image: Image, result: Any) -> RawWords:
+    height, width = image.shape[:2]
     gray = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
     texts: list[str] = []
     boxes: list[Corners] = []
     directions: list[int] = []
     scores: list[float] = []
     strings: list[int] = []
-    lines = zip(result.word_results or (), result.boxes if result.boxes is not None else (), strict=False)
-    for number, (line, quad) in enumerate(lines):
+    for number, (line, quad) in enumerate(_lines(result)):
         words = [(str(text).strip(), float(score), _upright(box)) for text, score, box in line]
         words = [word for word in words if word[0] and word[2] is not None]
         corners = np.asarray(quad, np.float64)
@@ -83,6 +111,36 @@ def read_words(image: Image) -> RawWords:
         return RawWords.none()
     numbers = np.array(directions, np.int64), np.array(scores), np.array(strings, np.int64)
     return on_page(RawWords(texts, np.array(boxes, np.float64), *numbers), width, height)
+
+
+def _lines(result: Any) -> list[tuple[list[tuple[Any, Any, Any]], Any]]:
+    """The lines found: each its words as (text, score, corners (4, 2)) and its corners (4, 2)."""
+    quads, texts = getattr(result, "boxes", None), getattr(result, "txts", None)
+    if quads is None or not texts:
+        return []
+    words = result.word_results or ()
+    if len(words) == len(quads) and all(line and all(map(_has_place, line)) for line in words):
+        return list(zip(words, quads, strict=True))
+    # without a single place in one line the engine gives none for any: words are then spread evenly over their lines
+    return [
+        (_spread(text, score, np.asarray(quad, np.float64)), quad)
+        for text, score, quad in zip(texts, result.scores, quads, strict=True)
+    ]
+
+
+def _has_place(word: Any) -> bool:
+    return len(word) == 3 and np.shape(word[2]) == (4, 2)
+
+
+def _spread(text: str, score: float, quad: NDArray[np.float64]) -> list[tuple[Any, Any, Any]]:
+    """The words of a line, each with the part of its corners (4, 2) that its letters take if all are equally wide."""
+    words: list[tuple[Any, Any, Any]] = []
+    for match in re.finditer(r"\S+", text):
+        start, end = match.start() / len(text), match.end() / len(text)
+        upper, lower = quad[1] - quad[0], quad[2] - quad[3]
+        corners = [quad[0] + start * upper, quad[0] + end * upper, quad[3] + end * lower, quad[3] + start * lower]
+        words.append((match.group(), score, np.array(corners)))
+    return words
 
 
 def _upright(box: Any) -> Corners | None:

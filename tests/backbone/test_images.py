@@ -15,6 +15,7 @@ from PIL import ImageOps
 
 from backbone.contracts import Box
 from backbone.errors import DataError, FoveaError
+from backbone.image_files import count_pages, decode
 from backbone.images import ImageLimits, SourceImage, from_any, read_image
 
 RNG = np.random.default_rng(0)
@@ -277,3 +278,30 @@ def test_an_array_in_another_layout_is_refused(array: Any, words: str) -> None:
 
 def test_make_example_is_valid() -> None:
     assert SourceImage.make_example().size == (64, 48)
+
+
+def test_the_pages_of_a_tiff_are_counted_and_chosen() -> None:
+    pages = [Pillow.fromarray(np.full((5 + i, 7, 3), 40 * i, np.uint8)) for i in range(3)]
+    data = encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    assert count_pages(data, ImageLimits()) == 3
+    for index, page in enumerate(pages):
+        array, notes = decode(data, ImageLimits(), frame=index)
+        np.testing.assert_array_equal(array, np.asarray(page))
+        assert notes == ()
+    assert decode(data, ImageLimits())[1] == ("first of 3 frames",)
+    with pytest.raises(DataError):
+        decode(data, ImageLimits(), frame=3)
+    with pytest.raises(DataError, match="over the limit"):
+        decode(data, ImageLimits(max_pixels=40), frame=1)
+    assert decode(data, ImageLimits(max_pixels=40), frame=0)[0].shape == (5, 7, 3)
+
+
+def test_other_pictures_have_one_page_and_are_refused_unread() -> None:
+    frames = [Pillow.new("RGB", (4, 4), (i * 90, 0, 0)) for i in range(3)]
+    assert count_pages(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]), ImageLimits()) == 1
+    assert count_pages(encoded(frames[0], "PNG"), ImageLimits()) == 1
+    with pytest.raises(DataError, match="over the limit"):
+        count_pages(encoded(frames[0], "PNG"), ImageLimits(max_pixels=15))
+    for broken in (b"", b"no picture"):
+        with pytest.raises(DataError):
+            count_pages(broken, ImageLimits())

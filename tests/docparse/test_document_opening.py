@@ -91,6 +91,23 @@ def test_a_turned_scan_is_read_as_it_is_shown(picture):
         check_ocr(document.page(0), drawn)
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_scan_that_lies_on_its_side_or_head_is_read_with_boxes_on_the_page_as_shown(picture, turns):
+    image, drawn = picture
+    width, height = image.size
+    lying = Image.fromarray(np.ascontiguousarray(np.rot90(np.asarray(image), turns)))
+    with open_document(file_of(lying, "PNG")) as document:
+        page = document.page(0)
+    assert [word.text for word in page.words] == [text for text, _ in drawn]
+    for word, (text, (x0, y0, x1, y1)) in zip(page.words, drawn, strict=True):
+        true = {
+            1: (y0, width - x1, y1, width - x0),
+            2: (width - x1, height - y1, width - x0, height - y0),
+            3: (height - y1, x0, height - y0, x1),
+        }[turns]
+        assert overlap(word.box, true) > (0.75 if turns == 2 else 0.4), (text, word.box, true)  # a column is not fitted
+
+
 def test_the_pages_of_a_tiff_are_pages(picture):
     image, drawn = picture
     second, drawn_second = picture_of(["Second sheet 2"], 500, 120)
