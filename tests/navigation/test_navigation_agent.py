@@ -226,7 +226,7 @@ def words(decisions):
 
 @pytest.mark.parametrize("family", ["qwen3_vl", "qwen2_5_vl", "nano"])
 class TestPrefixes:
-    config = replace(NANO, thought_tokens=12, force_after=5, offer_after=5, offer_probability=1.0, least_pixels=None)
+    config = replace(NANO, thought_tokens=8, force_after=5, offer_after=5, offer_probability=1.0, least_pixels=None)
 
     def test_cached_equals_uncached_over_an_episode_with_looks(self, models, family):
         vlm = models[family]
@@ -234,17 +234,17 @@ class TestPrefixes:
         for cached in (True, False):
             vlm.forget()
             session = agent_of(vlm, config=self.config, cached=cached).session("find the bed", 3)
-            found.append(episode(session, 26, make=noise))
+            found.append(episode(session, 20, make=noise))
         assert words(found[0]) == words(found[1])
         assert sum(d.action == OBS for d in found[0]) >= 3
 
     def test_interleaved_sessions_equal_each_alone(self, models, family):
         agent = agent_of(models[family], config=replace(self.config, temperature=1.0))
-        alone = [words(episode(agent.session("find the bed", s), 16, s * 1000, noise)) for s in (1, 2)]
+        alone = [words(episode(agent.session("find the bed", s), 10, s * 1000, noise)) for s in (1, 2)]
         models[family].forget()
         sessions, around = [agent.session("find the bed", s) for s in (1, 2)], [False, False]
         together = [[], []]
-        for i in range(16):
+        for i in range(10):
             for k, session in enumerate(sessions):
                 decision = session.act(noise((k + 1) * 1000 + 4 * i, around[k]))
                 around[k] = decision.action == OBS
@@ -257,7 +257,7 @@ class TestPrefixes:
         vlm.forget()  # or conversations of other tests would be found in the cache
         config = replace(self.config, force_after=35, offer_after=35)
         session = agent_of(vlm, config=config).session("find the bed", 3)
-        decisions = episode(session, 30, make=noise)
+        decisions = episode(session, 16, make=noise)
         pairs = [(a, b) for a, b in pairwise(decisions) if a.mode == b.mode == "fast"]
         costs = [b.ledger.total() for _, b in pairs]
         assert len(pairs) > 4
@@ -269,7 +269,7 @@ class TestPrefixes:
     def test_choosing_equals_constrained_generation(self, models, family):
         vlm = models[family]
         chooser = Chooser(vlm)
-        for seed in range(12):
+        for seed in range(6):
             text = [{"role": "user", "content": [{"type": "text", "text": f"Number {seed}, which way?"}]}]
             prefix = vlm.prefill(text)
             choice = chooser.choose(prefix, ALL)
@@ -282,9 +282,9 @@ class TestPrefixes:
         chooser = Chooser(vlm)
         prefix = vlm.prefill([{"role": "user", "content": "which way?"}])
         share = float(np.exp(chooser.log_probs(prefix, ALL)[OBS]))
-        drawn = [chooser.choose(prefix, ALL, temperature=1.0, generator=draw).text for _ in range(200)]
+        drawn = [chooser.choose(prefix, ALL, temperature=1.0, generator=draw).text for _ in range(80)]
         assert set(drawn) <= set(ALL)
-        assert abs(np.mean([d == OBS for d in drawn]) - share) < 4 * np.sqrt(share * (1 - share) / 200) + 1e-9
+        assert abs(np.mean([d == OBS for d in drawn]) - share) < 4 * np.sqrt(share * (1 - share) / 80) + 1e-9
 
     def test_a_threshold_splits_by_the_probability(self, models, family):
         vlm = models[family]
