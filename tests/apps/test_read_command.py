@@ -118,7 +118,7 @@ def test_scans_and_pages_left_out_are_told(weights: Path, tmp_path: Path, capsys
     image, _ = picture_of(["Total amount $12.50"])
     path = tmp_path / "scan.tiff"
     path.write_bytes(file_of(image, "TIFF", save_all=True, append_images=[image]))
-    record = read_json(capsys, path, QUESTION, "--weights", weights, "--pages", 1)
+    record = read_json(capsys, path, QUESTION, "--weights", weights, "--pages", 1, "--page-seconds", 300)
     assert record["evidence"][0]["points"] is None
     assert "text of 1 of 1 pages was read by OCR" in record["notes"]
     assert "only the first 1 of 2 pages are read" in record["notes"]
