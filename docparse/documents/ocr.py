@@ -18,7 +18,8 @@ from docparse.documents.geometry import Corners
 
 DETECTION_SIDE = 1760  # pixels in which lines are looked for: an A4 page at 150 dpi is not shrunk
 LEAST_SIDE = 8  # pixels: nothing smaller is read
-TURNED = 0.9  # the engine's own threshold for a line that is upside down
+TURNED = 0.9  # score from which a line votes for a page that is upside down
+NEVER = 2.0  # no line is turned alone: on upright pages the engine errs in one line of twenty, which is lost then
 CONTRAST = 30  # grey levels between ink and paper from which boxes are fitted to the ink
 RULE = 0.9  # of a line's width: a row of ink so long is a rule, not text
 Gray = NDArray[np.uint8]
@@ -37,6 +38,7 @@ def load() -> None:
             params={
                 "Global.log_level": "error",
                 "Global.return_word_box": True,
+                "Cls.cls_thresh": NEVER,
                 "Det.limit_type": "max",  # by default small pictures are enlarged, at six times the cost
                 "Det.limit_side_len": DETECTION_SIDE,
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,
@@ -63,7 +65,7 @@ def read_words(image: Image) -> RawWords:
         return RawWords.none()
     load()
     result, upside_down = _recognised(image)
-    if upside_down:  # its lines were read all the same, but the engine places their words as if they stood upright
+    if upside_down:
         turned = np.ascontiguousarray(image[::-1, ::-1])
         return _turned_back(_words(turned, _recognised(turned)[0]), width, height)
     return _words(image, result)
