@@ -70,6 +70,13 @@ class TestCycle:
         assert images_of(fast3) == [*images_of(slow2), 50]
         assert fast1["choices"] == ALL
 
+    def test_every_edge_holds_its_own_actions(self):
+        vlm = SpeakingVLM(actions=[LEFT, OBS, RIGHT, RIGHT, OBS, MOVE])
+        session = agent_of(vlm).session("find the bed", 1)
+        episode(session, 10)
+        assert session.memory.edges == ((MOVE, LEFT), (MOVE, RIGHT, RIGHT))
+        assert [landmark.step for landmark in session.memory.landmarks] == [0, 2, 5]
+
     def test_the_ledger_says_what_reasoned_and_why(self):
         session = agent_of(SpeakingVLM(actions=[LEFT, OBS])).session("find the bed", 1)
         decisions = run(session, [seen(10), seen(10, True), seen(20), seen(30), seen(40, True)])
