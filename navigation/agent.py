@@ -9,55 +9,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
-from backbone.contracts import ActionChunk, ActionSpec, Decision, Ledger, Observation
+from backbone.contracts import ActionChunk, ActionSpec, Ledger, Observation
 from backbone.errors import UnsupportedError, WorldError
 from backbone.vlm import VLM
 from navigation import prompts
 from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, OBS, ActionMap
 from navigation.config import NavigationConfig
+from navigation.decisions import Mode, NavigationDecision, ThoughtPiece
 from navigation.looking import Look, Views, fitted, front_of
 from navigation.memory import Landmark, Memory
 from navigation.parsing import parse_action, split_thought
 from navigation.switching import Switch, SwitchConfig, Why
 from navigation.talking import Speaker, Talk
 
-Mode = Literal["fast", "slow", "obs", "looking"]
 STREAM = 0x4A5  # keeps the decoding's dice apart from a world's with the same seed
 RETRY_TEMPERATURE = 0.7  # a second thought that differs from the first
 REPLY_ROOM = 32  # tokens of a slow reply beside its thought: tags and action
 TURN_ROOM = 64  # tokens of a fast turn beside its picture
 FALLBACK = LEFT  # what is done after replies nobody can read: it bumps into nothing and shows something new
-
-
-@dataclass(frozen=True)
-class NavigationDecision(Decision):
-    """A decision with what led to it. ``status`` is the mode with why: ``fast``, ``slow``, ``obs: policy``.
-
-    ``obs_probability`` is the model's share of ``obs`` among the five actions, None where it was not asked or where the
-    engine gives no probabilities. ``notes`` say what was repaired.
-    """
-
-    action: str = OBS  # our word
-    mode: Mode = "fast"
-    why: Why | None = None  # of a look around, and of the slow turn after it
-    obs_probability: float | None = None
-    landmarks: int = 0
-    context: int = 0  # tokens of the conversation
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ThoughtPiece:
-    """A piece of a thought as it is written: of the episode with ``seed``, for its landmark number ``landmark``."""
-
-    seed: int
-    landmark: int
-    text: str
 
 
 class HydraAgent:

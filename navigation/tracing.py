@@ -14,7 +14,7 @@ from typing import Any
 
 from backbone.contracts import Agent, Decision, Observation, Session
 from backbone.errors import DataError
-from navigation.agent import NavigationDecision
+from navigation.decisions import NavigationDecision
 
 
 def record_of(decision: Decision, step: int) -> dict[str, Any]:
