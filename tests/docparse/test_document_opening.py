@@ -108,6 +108,24 @@ def test_a_scan_that_lies_on_its_side_or_head_is_read_with_boxes_on_the_page_as_
         assert overlap(word.box, true) > (0.75 if turns == 2 else 0.4), (text, word.box, true)  # a column is not fitted
 
 
+def test_no_line_of_an_upright_page_is_taken_for_upside_down():
+    lines = (
+        "The Hydro Network package contains the set of classes that form the linear network. The Hydrographic",
+        "package contains the set of classes that form the graphical representation of features related to the linear",
+    )
+
+    def draw(canvas):
+        for row, line in enumerate(lines):
+            write(canvas, line, 30, 170 - 16 * row, size=10)
+
+    with open_document(pdf(draw, size=(540, 200))) as document:
+        drawn = document.page(0)
+    with open_document(file_of(Image.fromarray(drawn.image), "PNG")) as document:
+        seen = document.words(0)
+    assert [word.text for word in seen] == [word.text for word in drawn.words]
+    assert min(overlap(a.box, b.box) for a, b in zip(seen, drawn.words, strict=True)) > 0.5
+
+
 def test_the_pages_of_a_tiff_are_pages(picture):
     image, drawn = picture
     second, drawn_second = picture_of(["Second sheet 2"], 500, 120)
