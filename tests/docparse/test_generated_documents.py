@@ -74,6 +74,21 @@ def test_scanning_changes_pictures_and_boxes_but_no_text() -> None:
     assert not np.array_equal(plain.pages[0].image, scan.pages[0].image)  # type: ignore[arg-type]
 
 
+def test_words_and_evidence_turn_with_the_page() -> None:
+    pairs = [
+        [make_document(s, "train", kind="letter", render=False, scan=scan) for scan in (False, True)] for s in range(6)
+    ]
+    assert any(page.angle for _, scan in pairs for page in scan.pages)
+    for plain, scan in pairs:
+        for before, after in zip(plain.pages, scan.pages, strict=True):
+            boxes = [turned(w.box, after.angle, before.width, before.height) for w in before.words]
+            assert [w.box for w in after.words] == boxes
+        for question, same in zip(plain.questions, scan.questions, strict=True):
+            for (page, box), region in zip(question.evidence, same.evidence, strict=True):
+                sheet = scan.pages[page]
+                assert region.box == turned(box, sheet.angle, sheet.width, sheet.height)
+
+
 # Apart
 
 
