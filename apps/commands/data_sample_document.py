@@ -28,7 +28,7 @@ class Command:
     boxes in pixels of a page of the stated size.
     """
 
-    seed: int = 14  # which document of the held-out split
+    seed: int = 5  # which document of the held-out split
     name: str = "document"  # of the files
     output: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("assets/samples")  # written to
     json: bool = False  # print JSON only

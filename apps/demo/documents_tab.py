@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from apps.demo.context import DemoContext
+from apps.demo.documents_examples import document_examples
 from apps.demo.documents_input import READABLE, DocumentInput
 from apps.demo.documents_run import read_request, run_document, view_document
 from apps.demo.documents_view import IDLE, Course
 from apps.demo.search_view import message_html
-from assets import SAMPLES
-from backbone.errors import DataError
 
-SAMPLE = SAMPLES / "document.jsonl"
-SHOWN_EXAMPLES = 4
 # On a phone the results are below the form.
 SCROLL_TO_STAGES = """() => {
   const stages = document.querySelector("#documents-stages");
@@ -38,28 +33,6 @@ def build(context: DemoContext) -> None:
         with gr.Column(scale=8, min_width=320):
             outputs = _results()
     _connect(context, inputs, outputs, ask, cancel)
-
-
-def document_examples(path: Path = SAMPLE) -> list[list[str]]:
-    """Rows of document and question: the sample's first questions, the last of them one that it does not answer.
-
-    Raises:
-        DataError: the file is broken, or its document is missing.
-    """
-    if not path.is_file():
-        return []
-    try:
-        entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        rows = [(str(path.parent / Path(e["document"]).name), e["question"], bool(e["answers"])) for e in entries]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"{path}: expected lines with document, question and answers ({error!r}); make it again"
-        ) from error
-    for file in {row[0] for row in rows}:
-        if not Path(file).is_file():
-            raise DataError(f"{path}: its document {Path(file).name} is missing; make the sample again")
-    chosen = [row for row in rows if row[2]][: SHOWN_EXAMPLES - 1] + [row for row in rows if not row[2]][:1]
-    return [[file, question] for file, question, _ in chosen]
 
 
 def _form(context: DemoContext) -> list[gr.components.Component]:

@@ -23,8 +23,8 @@ from apps.demo.app import build_demo, serve
 from apps.demo.config import DemoConfig
 from apps.demo.context import DemoContext
 from apps.demo.documents_desk import Desk, OpenDocument, Shelf
+from apps.demo.documents_examples import document_examples
 from apps.demo.documents_run import DocumentRequest, document_limits, read_request, run_document
-from apps.demo.documents_tab import document_examples
 from apps.demo.documents_view import IDLE, Course, answer_html, caption_html, evidence_html
 from apps.demo.jobs import Jobs
 from apps.demo.sentences import sentence
