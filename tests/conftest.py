@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torchvision  # noqa: F401 - before a renderer opens: its import crashes once Mesa has loaded its own LLVM
 from hypothesis import settings
 
 torch.set_num_threads(1)

@@ -7,6 +7,8 @@ of different sizes live side by side, each with a context of its own.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import threading
 from collections.abc import Sequence
 from types import TracebackType
@@ -37,6 +39,10 @@ def open_context() -> Any:
         import moderngl
     except ImportError as error:
         raise WorldError("the renderer needs moderngl: pip install 'fovea[worlds]'") from error
+    with contextlib.suppress(ImportError):
+        # torch loads triton late, for example with a model. Its LLVM and Mesa's get along in this order alone: the
+        # other one is a segmentation fault. It takes 0.1 s.
+        importlib.import_module("triton")
     try:
         return moderngl.create_context(require=330, standalone=True, **_EGL)
     except Exception as error:  # moderngl raises bare Exceptions for a library or display that is not there
