@@ -15,5 +15,6 @@ print("both work")
 
 
 def test_torch_survives_a_renderer_that_came_first():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240)
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)  # noqa: S603 - our own script
     assert done.stdout.strip() == "both work", (done.returncode, done.stderr[-500:])
