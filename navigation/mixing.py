@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from backbone.curriculum import easy_vqa, shapes, text  # noqa: F401 - importing registers the sources
@@ -62,6 +63,7 @@ class Batches:
             raise DataError("there are no examples to learn from")
         self._encoder, self._places, self._config = encoder, list(places), config
         self._size, self._seed, self._questions = size, seed, questions or Questions()
+        self._order: tuple[int, NDArray[np.int64]] | None = None  # of the epoch drawn from last
 
     def at(self, index: int) -> dict[str, Tensor]:
         """Batch ``index`` as tensors."""
@@ -85,8 +87,11 @@ class Batches:
 
     def _place(self, position: int) -> Place:
         count = len(self._places)
-        order = np.random.default_rng([self._seed, position // count, 0xC2]).permutation(count)
-        return self._places[int(order[position % count])]
+        epoch, known = position // count, self._order
+        if known is None or known[0] != epoch:
+            known = epoch, np.random.default_rng([self._seed, epoch, 0xC2]).permutation(count)
+            self._order = known
+        return self._places[int(known[1][position % count])]
 
     def _asked(self, rng: np.random.Generator) -> list[Example]:
         """As many questions as a batch has examples, about as few pictures as give them."""

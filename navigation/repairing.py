@@ -20,6 +20,7 @@ from navigation.agent_config import load
 from navigation.data import Dropped, MakingConfig
 from navigation.irft import Judgement, accept, judge, look_due
 from navigation.playing import Play
+from navigation.prompts import THINK_END, THINK_START
 from navigation.records import Recorded
 from navigation.stagnation import Watch
 from navigation.surroundings import scene_of, surroundings
@@ -61,7 +62,7 @@ def roll_out(world: World, agent: HydraAgent, config: MakingConfig, seed: int, o
             watch.slow()
             continue
         if decision.mode == "slow":
-            play.think(decision.thought or "")
+            play.think(teachable(decision.thought))
         play.act(decision.action)
         ended = decision.action == END
     session.close()
@@ -72,6 +73,12 @@ def roll_out(world: World, agent: HydraAgent, config: MakingConfig, seed: int, o
         f"rollout-{seed}", "rollout", {"stagnant": stagnant, "ended": ended, "options": dict(options)}
     )
     return Rollout(recorded, ended, object_m, tuple(distances), tuple(stagnant))
+
+
+def teachable(thought: str | None) -> str:
+    """A thought as it can be taught again; empty, so that its cycle is not, if there are tags left in it."""
+    text = (thought or "").strip()
+    return "" if THINK_START in text or THINK_END in text else text
 
 
 def settle(world: World, rollout: Rollout, config: MakingConfig) -> tuple[Recorded, Judgement]:

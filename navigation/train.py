@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -173,8 +174,9 @@ def train_stage(
             resume=resume,
             config_record={**kept, **(record or {})},
         )
-    save(vlm, settings, output)
-    (output / "agent.json").write_text(json.dumps(asdict(agent), indent=1) + "\n", encoding="utf-8")
+    if int(os.environ.get("RANK", "0")) == 0:  # under torchrun all processes hold the same weights
+        save(vlm, settings, output)
+        (output / "agent.json").write_text(json.dumps(asdict(agent), indent=1) + "\n", encoding="utf-8")
     return result
 
 

@@ -12,7 +12,7 @@ from navigation.agent import HydraAgent
 from navigation.config import DataConfig, NavigationConfig
 from navigation.data import Dropped, MakingConfig
 from navigation.examples import places_of
-from navigation.repairing import roll_out, settle
+from navigation.repairing import roll_out, settle, teachable
 from navigation.switching import SwitchConfig
 
 AGENT = dataclasses.replace(
@@ -110,3 +110,8 @@ def test_what_failed_is_repaired_and_can_be_learned(world, rollouts):
         assert judgement.fate in ("keep", "repair")
         assert made.trajectory.success
         assert list(places_of(made.trajectory, "p", AGENT))
+
+
+@pytest.mark.parametrize(("said", "kept"), [(" Go left. ", "Go left."), (None, ""), ("a <think_end> b", "")])
+def test_thoughts_with_tags_left_are_not_taught(said, kept):
+    assert teachable(said) == kept
