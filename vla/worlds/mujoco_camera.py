@@ -7,6 +7,7 @@ Needs MuJoCo and NumPy and imports nothing of Fovea: LIBERO's worker loads this 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -66,6 +67,8 @@ def gl_backend() -> str:
 
     Raises `PictureError` with the packages to install where neither works.
     """
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton")  # before Mesa: once its LLVM is loaded, torch's import of triton crashes
     wish = os.environ.get("MUJOCO_GL", "").strip().lower()
     if wish in ("egl", "osmesa", "glfw"):
         chosen = wish
