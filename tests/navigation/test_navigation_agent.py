@@ -289,6 +289,11 @@ class TestPrefixes:
         chooser = Chooser(vlm)
         prefix = vlm.prefill([{"role": "user", "content": "which way?"}])
         share = float(np.exp(chooser.log_probs(prefix, ALL)[OBS]))
+        choices = [chooser.choose(prefix, ALL, temperature=8.0, generator=draw) for _ in range(40)]
+        turned = [c for c in choices if c.text in (LEFT, RIGHT)]
+        assert turned
+        for choice in turned:  # both turns are known once a turn was begun, and then all five make up the whole
+            assert sum(np.exp(choice.log_probs[action]) for action in ALL) == pytest.approx(1.0)
         drawn = [chooser.choose(prefix, ALL, temperature=1.0, generator=draw).text for _ in range(80)]
         assert set(drawn) <= set(ALL)
         assert abs(np.mean([d == OBS for d in drawn]) - share) < 4 * np.sqrt(share * (1 - share) / 80) + 1e-9
