@@ -58,6 +58,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "score a reader of documents, alone or against another",
         "fovea eval docparse runs/records --limit 500 --output runs/eval-flow",
     ),
+    ("eval", "switch"): Entry(
+        "apps.commands.eval_switch",
+        "calibrate when a robot should think, with a stated risk",
+        "fovea eval switch --always runs/always --runs 0.05=runs/low 0.2=runs/high",
+    ),
     ("eval", "compare"): Entry(
         "apps.commands.eval_compare",
         "compare two runs item by item",

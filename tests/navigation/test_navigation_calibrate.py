@@ -1,5 +1,6 @@
 """Risk control of the switch: p-values against independent sums, and its statement by simulation."""
 
+import json
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from apps.cli import main
 from backbone.errors import ConfigError, DataError
 from backbone.rollout.results import EpisodeResult
 from navigation.calibrate import (
@@ -164,3 +166,32 @@ class TestRuns:
         found = from_runs(self.always, {0.2: self.always})
         with pytest.raises(DataError, match="other episodes"):
             held_out(found, self.always, runs_of([True] * 100, [1.0] * 100, first=1))
+
+
+class TestCommand:
+    def write(self, folder, rows, **agent):
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps({"agent": agent}))
+        text = "".join(json.dumps(row.to_dict()) + "\n" for row in rows)
+        (folder / "episodes.jsonl").write_text(text)
+        return str(folder)
+
+    def test_it_chooses_and_tells_what_is_lost(self, tmp_path, capsys):
+        rule = {"strategy": "threshold"}
+        always = self.write(tmp_path / "always", TestRuns.always, strategy="always")
+        fair = self.write(tmp_path / "fair", runs_of([True] * 90 + [False] * 10, [90.0] * 100), **rule, threshold=0.2)
+        bad = self.write(tmp_path / "bad", runs_of([True] * 50 + [False] * 50, [30.0] * 100), **rule, threshold=0.6)
+        words = ["eval", "switch", "--always", always, "--runs", f"0.2={fair}", f"0.6={bad}"]
+        assert main([*words, "--held-out-always", always, "--held-out", fair, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["threshold"], found["n"], found["held_out"]["risk"]["estimate"]) == (0.2, 90, 0.0)
+        assert main(["eval", "switch", "--always", always, "--runs", f"0.6={bad}"]) == 1
+        assert "think always" in capsys.readouterr().out
+        assert main(["eval", "switch", "--always", always, "--runs", f"0.3={bad}"]) == 2
+        assert "had threshold 0.6, not 0.3" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("runs", ["x=y", "0.2", "0.2="])
+    def test_other_forms_are_wrong_usage(self, tmp_path, runs, capsys):
+        always = self.write(tmp_path / "always", TestRuns.always, strategy="always")
+        assert main(["eval", "switch", "--always", always, "--runs", runs]) == 2
+        assert "THRESHOLD=DIR" in capsys.readouterr().err
