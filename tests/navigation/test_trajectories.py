@@ -144,6 +144,9 @@ def test_long_ways_are_cut_where_the_agent_begins_anew():
     made = stage_one(learn=(True, True, False, False, True))
     places = list(places_of(made.trajectory, "p", config))
     assert [p.begin for p in places] == [0, 4]  # the second window has nothing to learn
+    first = example_at(made, 0, 0, config)
+    assert plain(first.messages)[-1] == ("assistant", [MOVE])
+    assert first.learn == (True, True)
     got = example_at(made, 0, 4, config)
     assert plain(got.messages) == plain(
         [*prompts.base_messages("find the bed", made.picture(4), config), prompts.reply_turn(END)]
