@@ -294,6 +294,11 @@ class TestPrefixes:
         assert turned
         for choice in turned:  # both turns are known once a turn was begun, and then all five make up the whole
             assert sum(np.exp(choice.log_probs[action]) for action in ALL) == pytest.approx(1.0)
+        left, right = (vlm.generate(prefix, choices=(action,)) for action in (LEFT, RIGHT))
+        pairs = zip(left.token_ids[0], right.token_ids[0], strict=False)
+        at = next(i for i, (a, b) in enumerate(pairs) if a != b)  # where the two turns part
+        wanted = left.log_probs[0][at] - right.log_probs[0][at]
+        assert turned[0].log_probs[LEFT] - turned[0].log_probs[RIGHT] == pytest.approx(wanted, abs=1e-4)
         drawn = [chooser.choose(prefix, ALL, temperature=1.0, generator=draw).text for _ in range(80)]
         assert set(drawn) <= set(ALL)
         assert abs(np.mean([d == OBS for d in drawn]) - share) < 4 * np.sqrt(share * (1 - share) / 80) + 1e-9
