@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -16,6 +17,8 @@ from PIL import Image as PillowModule
 
 pytest.importorskip("gradio", reason="the demo needs the extra 'demo'")
 
+import gradio as gr
+from gradio import FileData
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
@@ -24,14 +27,16 @@ from apps.demo.config import DemoConfig
 from apps.demo.context import DemoContext
 from apps.demo.documents_desk import Desk, OpenDocument, Shelf
 from apps.demo.documents_examples import document_examples
+from apps.demo.documents_input import DocumentInput
 from apps.demo.documents_run import DocumentRequest, document_limits, read_request, run_document
-from apps.demo.documents_view import IDLE, Course, answer_html, caption_html, evidence_html
+from apps.demo.documents_view import IDLE, Course, answer_html, caption_html, evidence_html, page_picture
 from apps.demo.jobs import Jobs
 from apps.demo.sentences import sentence
 from assets import SAMPLES
 from backbone.contracts import Box, Evidence, Ledger
 from backbone.errors import ConfigError, DataError
 from docparse.documents import Limits, open_document
+from docparse.drawing import PALETTE
 from docparse.pipeline import NOT_HERE, DocumentAnswer
 from tests.apps.conftest import LIMIT_BYTES, free_port, wait_until
 from tests.apps.documents_helpers import PacedReader, closed, document_file
@@ -125,8 +130,9 @@ def test_a_second_question_does_not_read_again(client: Client, reader: PacedRead
     client.predict(*ask(first, "Which number is the first?"), api_name="/read")
     assert len(reader.documents) == count
     before = reader.documents[-1]
-    client.predict(*ask(document_file(tmp_path, ["Second 7654321"], name="b.pdf")), api_name="/read")
-    assert len(reader.documents) == count + 1
+    namesake = document_file(tmp_path, ["Second 7654321"], name="a.pdf")
+    client.predict(*ask(namesake), api_name="/read")
+    assert len(reader.documents) == count + 1, "another file of the same name is taken for the first"
     assert closed(before), "the first document stays open"
 
 
@@ -162,6 +168,8 @@ def test_encrypted_documents_open_with_their_password(client: Client, tmp_path: 
         with pytest.raises(AppError, match=r"(?i)password"):
             client.predict(*ask(path, password=wrong), api_name="/read")
     assert "data-found" in client.predict(*ask(path, password="sesame"), api_name="/read")[1]  # noqa: S106
+    with pytest.raises(AppError, match=r"(?i)password"):  # although it is open
+        client.predict(*ask(path, password="guess"), api_name="/read")  # noqa: S106
 
 
 @pytest.mark.parametrize(
@@ -221,6 +229,18 @@ def test_only_uploads_are_read(address: str, reader: PacedReader, invoice: Path,
     assert len(reader.documents) == count + (kind == "upload")
 
 
+def test_addresses_and_inline_data_are_refused_by_the_field_itself() -> None:
+    field = DocumentInput(type="filepath")
+    for address in ("http://example.org/a.pdf", "HTTPS://example.org/a.pdf", "//example.org/a.pdf", "data:x"):
+        with pytest.raises(gr.Error, match="not fetched"):
+            asyncio.run(field.async_move_resource_to_block_cache(address))
+    for wrong in (FileData(path="/tmp/a.pdf", url="data:application/pdf;base64,AA"), FileData(path="")):  # noqa: S108
+        with pytest.raises(gr.Error, match="uploads only"):
+            field.preprocess(wrong)
+    assert field.preprocess(FileData(path="a.pdf")) == "a.pdf"
+    assert field.preprocess(None) is None
+
+
 # --- parts ---------------------------------------------------------------------------------------------------------
 
 
@@ -263,6 +283,36 @@ def test_leaving_stops_and_closes(invoice: Path) -> None:
     assert not closed(reader.documents[-1])
     context.documents.leave("me")
     assert closed(reader.documents[-1])
+
+
+def test_leaving_while_the_last_page_is_read_leaves_nothing_open(invoice: Path) -> None:
+    class Leaving(PacedReader):
+        def session(self, document: Any, *, on_page: Any = None, cancel: Any = None) -> Any:
+            session = super().session(document, on_page=on_page, cancel=cancel)
+            context.documents.leave("me")
+            return session
+
+    reader = Leaving()
+    context = desk_of(reader)
+    *_, last = run_document(context, "me", lambda: request_of(invoice))
+    assert 'data-phase="cancelled"' in last[0]
+    assert closed(reader.documents[-1])
+    assert len(context.documents.shelf) == 0
+
+
+def test_boxes_are_drawn_at_the_end_of_the_flow_and_on_the_page_as_it_is(invoice: Path) -> None:
+    context = desk_of(PacedReader())
+    list(run_document(context, "me", lambda: request_of(invoice)))
+    opened = context.documents.shelf.get("me")
+    assert opened is not None
+    assert opened.answer is not None
+    outlined = []
+    for position in range(1, 6):
+        picture, _ = page_picture(opened, opened.answer.evidence[0].page, position)
+        assert picture is not None
+        outlined.append(int((picture == PALETTE[0]).all(2).sum()))
+    assert outlined[:3] == [0, 0, 0]
+    assert min(outlined[3:]) > 100
 
 
 def test_a_missing_reader_is_said(invoice: Path) -> None:
