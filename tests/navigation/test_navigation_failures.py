@@ -87,6 +87,8 @@ def test_sot_falls_with_the_price_of_a_token():
     values = [interval.estimate for interval in curve.values()]
     assert list(curve) == ["0.0075", "0.015", "0.03", "0.06", "0.12", "0.24", "0.48"]
     assert values == sorted(values, reverse=True)
+    assert len(set(values)) == 7
+    assert curve["0.48"].estimate == pytest.approx(20 / (42.9 + 0.48 * 846) / 2)
     assert curve["0.015"].estimate == pytest.approx(0.360 / 2, abs=5e-4)
 
 

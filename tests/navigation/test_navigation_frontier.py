@@ -58,6 +58,9 @@ class TestMap:
         assert places[1, 2] == pytest.approx([2.0, -4 / 3])
         assert height[:, 1] == pytest.approx([1 + 4 / 3, 1.0, 1 - 4 / 3])
         assert known.all()
+        turned, _, _ = grid.points(depth, (1.0, 0.0, math.pi / 2))  # looking along y: its left is at lower x
+        assert turned[1, 0] == pytest.approx([1.0 - 4 / 3, 2.0])
+        assert turned[1, 2] == pytest.approx([1.0 + 4 / 3, 2.0])
 
     def test_what_was_not_measured_says_nothing(self):
         grid = OccupancyMap(90.0, 0.88)
