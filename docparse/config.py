@@ -46,6 +46,7 @@ def presets() -> dict[str, DocparseConfig]:
         "flow": base,
         "one-step": replace(base, flow=replace(base.flow, levels=(64,), max_particles=4096)),
         "kl": replace(base, flow=replace(base.flow, geometry="kl")),
+        "far": replace(base, flow=replace(base.flow, epsilon_power=0.5)),
         "entropy": replace(base, flow=replace(base.flow, entropy=0.5)),
         "transport": replace(base, flow=replace(base.flow, transport_weight=0.1)),
     }

@@ -17,14 +17,23 @@ class RegionConfig:
     """How mass becomes boxes. All of them OUR CHOICE."""
 
     mass: float = 0.9  # of the highest-density set
-    least: float = 0.1  # of a region, else it is dropped
+    peak: float = 0.2  # of the heaviest particle's mass: lighter ones are left out, they only widen boxes
+    least: float = 0.4  # of the mass in regions: a lighter region is dropped
     reach: float = 1.2  # particles closer than this many times their height belong together, across the line
     along: float = 2.0  # the same along a line
     most: int = 8  # regions
 
     def __post_init__(self) -> None:
-        if not 0 < self.mass <= 1 or not 0 <= self.least < 1 or min(self.reach, self.along) < 0 or self.most < 1:
-            raise ConfigError(f"regions: 0 < mass <= 1, 0 <= least < 1, reach >= 0, most >= 1; got {self}")
+        if (
+            not 0 < self.mass <= 1
+            or not 0 <= self.least < 1
+            or not 0 <= self.peak <= 1
+            or min(self.reach, self.along) < 0
+            or self.most < 1
+        ):
+            raise ConfigError(
+                f"regions: 0 < mass <= 1, 0 <= least < 1, 0 <= peak <= 1, reach >= 0, most >= 1; got {self}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +67,7 @@ def find_regions(
         return []
     order = np.argsort(-rho, kind="stable")
     before = np.cumsum(rho[order]) - rho[order]
-    dense = order[before < config.mass * rho.sum()]
+    dense = order[(before < config.mass * rho.sum()) & (rho[order] >= config.peak * rho[order[0]])]
     joined = _near(boxes[dense], pages[dense], config)
     if follows is not None:
         place = np.full(len(rho), -1, np.int64)
@@ -78,7 +87,7 @@ def find_regions(
             )
         )
     found.sort(key=lambda region: -region.mass)
-    return [r for i, r in enumerate(found) if i == 0 or r.mass >= config.least * rho.sum()][: config.most]
+    return [r for i, r in enumerate(found) if i == 0 or r.mass >= config.least * rho[dense].sum()][: config.most]
 
 
 def _near(boxes: FloatArray, pages: NDArray[np.int64], config: RegionConfig) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ class FlowConfig:
     """One schedule of K = ``len(levels)`` steps, coarse to fine (STATED), and the constants of its losses.
 
     Step k = 0..K-1 runs on the grid of ``levels[k]`` cells along the longer side, whose cell size is
-    ``h_k = 1 / levels[k]``, with step size ``tau 2^-k``, regularisation ``epsilon_scale h_k^2`` and entropy weight
+    ``h_k = 1 / levels[k]``, with step size ``tau 2^-k``, regularisation ``epsilon_scale h_k^2`` (at ``epsilon_power`` 2) and entropy weight
     ``entropy 4^-k`` (with the default decays).
     """
 
@@ -32,7 +32,8 @@ class FlowConfig:
     tau_decay: float = 0.5  # OUR CHOICE: the trust region shrinks
     entropy: float = 0.5  # OUR CHOICE: lambda_0; 0 takes the closed form
     entropy_decay: float = 0.25  # OUR CHOICE: the stationary law exp(-V / lambda) sharpens
-    epsilon_scale: float = 1.0  # OUR CHOICE: c in eps_k = c h_k^2
+    epsilon_scale: float = 1.0  # OUR CHOICE: c in eps_k = c h_0^2 (h_k / h_0)^p
+    epsilon_power: float = 2.0  # OUR CHOICE: p; below 2 later steps may still carry mass far
     kappa: float = 0.25  # OUR CHOICE: price of a change of page; 1/2 is that of a page's whole longer side
     keep: float = 0.995  # OUR CHOICE: mass the sparse support keeps
     max_particles: int = 1024  # OUR CHOICE: bounds N^2
@@ -58,7 +59,7 @@ class FlowConfig:
         for name in ("tau", "tau_decay", "entropy_decay", "epsilon_scale", "tolerance"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"flow: {name} must be finite and above 0, got {getattr(self, name)}")
-        for name in ("entropy", "kappa", "transport_weight", "descent_weight", "blur"):
+        for name in ("entropy", "epsilon_power", "kappa", "transport_weight", "descent_weight", "blur"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"flow: {name} must be finite and at least 0, got {getattr(self, name)}")
         for name in ("max_particles", "iterations", "loss_iterations"):
@@ -78,7 +79,8 @@ class FlowConfig:
 
     def epsilon_at(self, k: int) -> float:
         """Entropic regularisation of step k, in units of the cost (squared page lengths)."""
-        return self.epsilon_scale / self.levels[k] ** 2
+        first, own = self.levels[0], self.levels[k]
+        return self.epsilon_scale / first**2 * (first / own) ** self.epsilon_power
 
     def entropy_at(self, k: int) -> float:
         """Weight of the entropy in the energy of step k."""

@@ -151,14 +151,19 @@ def test_weights_come_back_and_others_are_refused(tmp_path):
 
 def test_regions_by_hand():
     boxes = np.array([[0.1, 0.1, 0.2, 0.12], [0.205, 0.1, 0.3, 0.12], [0.7, 0.8, 0.8, 0.82], [0.5, 0.5, 0.6, 0.52]])
-    pages = np.zeros(4, np.int64)
-    found = find_regions(np.array([0.4, 0.3, 0.29, 0.01]), boxes, pages, RegionConfig())
+    pages, law, config = np.zeros(4, np.int64), np.array([0.4, 0.3, 0.29, 0.01]), RegionConfig(least=0.1)
+    found = find_regions(law, boxes, pages, config)
     assert [r.members.tolist() for r in found] == [[0, 1], [2]]
     assert found[0].box == pytest.approx((0.1, 0.1, 0.3, 0.12))
     assert found[0].mass == pytest.approx(0.7)
-    apart = find_regions(np.array([0.4, 0.3, 0.29, 0.01]), boxes, np.array([0, 1, 0, 0]), RegionConfig())
+    apart = find_regions(law, boxes, np.array([0, 1, 0, 0]), config)
     assert [r.members.tolist() for r in apart] == [[0], [1], [2]]
-    assert find_regions(np.zeros(0), np.zeros((0, 4)), np.zeros(0, np.int64), RegionConfig()) == []
+    assert [r.members.tolist() for r in find_regions(law, boxes, pages, RegionConfig(least=0.5))] == [[0, 1]]
+    sharp = find_regions(np.array([0.8, 0.1, 0.05, 0.05]), boxes, pages, RegionConfig(peak=0.2, mass=1.0))
+    assert [r.members.tolist() for r in sharp] == [[0]]
+    row = find_regions(law, boxes, pages, config, follows=np.array([1, 2, -1, -1]))
+    assert [r.members.tolist() for r in row] == [[0, 1, 2]]
+    assert find_regions(np.zeros(0), np.zeros((0, 4)), np.zeros(0, np.int64), config) == []
 
 
 def test_an_unsettled_law_has_no_answer():
