@@ -80,7 +80,7 @@ class FlowConfig:
     def epsilon_at(self, k: int) -> float:
         """Entropic regularisation of step k, in units of the cost (squared page lengths)."""
         first, own = self.levels[0], self.levels[k]
-        return self.epsilon_scale / first**2 * (first / own) ** self.epsilon_power
+        return float(self.epsilon_scale / first**2 * (first / own) ** self.epsilon_power)
 
     def entropy_at(self, k: int) -> float:
         """Weight of the entropy in the energy of step k."""
