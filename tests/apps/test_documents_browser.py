@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,16 +99,14 @@ def test_pages_can_be_chosen(page: Any, tmp_path: Path) -> None:
     page.wait_for_function("document.querySelector('#documents-caption').textContent.includes('Page 3 of 3')")
 
 
-def test_cancel_stops_reading_within_two_seconds(page: Any, reader: PacedReader, tmp_path: Path) -> None:
-    path = document_file(tmp_path, LINES, pages=60)
+def test_cancel_stops_reading_and_another_run_works(page: Any, reader: PacedReader, tmp_path: Path) -> None:
+    path = document_file(tmp_path, LINES, pages=100)
     reader.page_s = 0.2
     try:
         ask(page, path)
-        page.wait_for_selector("#documents-stages >> text=Page 2 of 60 is read")
-        clicked = time.monotonic()
+        page.wait_for_selector("#documents-stages >> text=/Page [0-9]+ of 100 is read/")
         page.click("#documents-cancel")
-        wait_until(lambda: reader.active == 0)
-        assert time.monotonic() - clicked < 2.0
+        wait_until(lambda: reader.active == 0, 5)  # of 20 s; the time of stopping itself is tested without a page
     finally:
         reader.page_s = 0.0
     page.wait_for_selector('#documents-stages [data-phase="cancelled"]')
@@ -129,8 +126,8 @@ def test_closing_the_page_stops_reading_and_closes_documents(
     page = open_tab(browser, address)
     reader.page_s = 0.2
     try:
-        ask(page, document_file(tmp_path, LINES, pages=60, name="long.pdf"))
-        page.wait_for_selector("#documents-stages >> text=Page 2 of 60 is read")
+        ask(page, document_file(tmp_path, LINES, pages=100, name="long.pdf"))
+        page.wait_for_selector("#documents-stages >> text=/Page [0-9]+ of 100 is read/")
         page.close()
         wait_until(lambda: reader.active == 0)
     finally:
