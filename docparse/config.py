@@ -47,6 +47,7 @@ def presets() -> dict[str, DocparseConfig]:
         "one-step": replace(base, flow=replace(base.flow, levels=(64,), max_particles=4096)),
         "kl": replace(base, flow=replace(base.flow, geometry="kl")),
         "far": replace(base, flow=replace(base.flow, epsilon_power=0.5)),
+        "relaxed": replace(base, flow=replace(base.flow, epsilon_power=1.0, relaxation=1.0)),
         "entropy": replace(base, flow=replace(base.flow, entropy=0.5)),
         "transport": replace(base, flow=replace(base.flow, transport_weight=0.1)),
     }

@@ -34,6 +34,7 @@ class FlowConfig:
     entropy_decay: float = 0.25  # OUR CHOICE: the stationary law exp(-V / lambda) sharpens
     epsilon_scale: float = 1.0  # OUR CHOICE: c in eps_k = c h_0^2 (h_k / h_0)^p
     epsilon_power: float = 2.0  # OUR CHOICE: p; below 2 later steps may still carry mass far
+    relaxation: float = 0.0  # OUR CHOICE: 0 balanced, to 1: how freely a place without prospects gives up its mass
     kappa: float = 0.25  # OUR CHOICE: price of a change of page; 1/2 is that of a page's whole longer side
     keep: float = 0.995  # OUR CHOICE: mass the sparse support keeps
     max_particles: int = 1024  # OUR CHOICE: bounds N^2
@@ -65,6 +66,10 @@ class FlowConfig:
         for name in ("max_particles", "iterations", "loss_iterations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"flow: {name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.relaxation <= 1 or (self.relaxation > 0 and self.entropy > 0):
+            raise ConfigError(
+                f"flow: needs 0 <= relaxation <= 1, and entropy 0 if it is above 0; got {self.relaxation}, {self.entropy}"
+            )
         if not 0 < self.keep <= 1 or not self.log_floor < 0:
             raise ConfigError(f"flow: needs 0 < keep <= 1 and log_floor < 0, got {self.keep} and {self.log_floor}")
 

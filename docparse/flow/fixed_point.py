@@ -70,6 +70,21 @@ def closed_form(problem: Problem) -> Tensor:
     return problem.image(torch.zeros_like(problem.log_rho))
 
 
+def relaxed_form(problem: Problem, relaxation: float) -> Tensor:
+    """The step whose first marginal may depart from rho at a price: unbalanced transport, exact, without entropy.
+
+    The plan ``pi_ij = r_i P_ij`` of `closed_form`, where rho is exchanged for ``r_i ~ rho_i Z_i^s`` of total mass 1 and
+    ``Z_i = sum_j exp(-(C_ij + tau V_j) / eps)`` says how good a place can be reached from i. Not normalised.
+    """
+    b = problem.scores(torch.zeros_like(problem.log_rho))
+    reach = log_sum_exp(b, problem.cost, problem.inverse_epsilon, "columns")
+    reach = reach.masked_fill(~problem.valid, 0.0)
+    rows = problem.log_rho - (1 - relaxation) * reach
+    rows = rows - torch.logsumexp(rows + reach, -1, keepdim=True)
+    image = b.masked_fill(~problem.valid, 0.0) + log_sum_exp(rows, problem.cost, problem.inverse_epsilon, "rows")
+    return image.masked_fill(~problem.valid, 0.0)
+
+
 def with_entropy(problem: Problem, iterations: int, tolerance: float) -> tuple[Tensor, Tensor, int]:
     """``log p`` (B, N) at the fixed point, the residual ``sum_j |T_j(p) - p_j|`` (B,), and the evaluations of T used.
 

@@ -199,7 +199,8 @@ def _transport(
     cost = ground_cost(points, pages=pages, kappa=config.kappa)
     return log_jko_step(
         log_rho, potential, cost, config.tau_at(k), config.epsilon_at(k), config.entropy_at(k),
-        iterations=config.iterations, tolerance=config.tolerance, valid=_valid(supports, log_rho.device),
+        relaxation=config.relaxation, iterations=config.iterations, tolerance=config.tolerance,
+        valid=_valid(supports, log_rho.device),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from backbone.errors import ConfigError, DataError
 from docparse.flow.cost import batched_cost, log_law, per_item
-from docparse.flow.fixed_point import Problem, closed_form, with_entropy
+from docparse.flow.fixed_point import Problem, closed_form, relaxed_form, with_entropy
 from docparse.flow.kernel import full_precision
 
 
@@ -106,14 +106,27 @@ def log_jko_step(
     epsilon: float | Tensor,
     entropy: float | Tensor = 0.0,
     *,
+    relaxation: float = 0.0,
     iterations: int = 30,
     tolerance: float = 1e-4,
     valid: Tensor | None = None,
 ) -> StepResult:
-    """`jko_step` from the logarithm of the law, so that steps in a row lose neither small masses nor their gradients.
+    r"""`jko_step` from the logarithm of the law, so that steps in a row lose neither small masses nor their gradients.
 
     ``log_rho`` (B, N) is normalised; -inf where a particle is empty. Everything else as in `jko_step`.
+
+    ``relaxation`` s in [0, 1] relaxes the first marginal (unbalanced transport, Hellinger-Kantorovich): for
+    ``alpha = eps (1 - s) / s`` the step is
+
+    .. math::
+        \min_\pi \langle C, \pi \rangle + \epsilon KL(\pi \| \rho \otimes 1) + \alpha KL(\pi 1 \| \rho)
+        + \tau \langle V, \pi^T 1 \rangle, \qquad \pi \text{ of total mass } 1,
+
+    0 is the balanced step, in which mass must go somewhere near; at 1 a hopeless place gives its mass up freely, and
+    for eps to 0 the step becomes `mirror_step`. Only without entropy.
     """
+    if not 0 <= relaxation <= 1:
+        raise ConfigError(f"step: needs 0 <= relaxation <= 1, got {relaxation}")
     if iterations < 1 or not tolerance > 0:
         raise ConfigError(f"step: needs iterations >= 1 and tolerance > 0, got {iterations} and {tolerance}")
     log_rho, potential, valid = _checked(log_rho, potential, valid)
@@ -123,7 +136,10 @@ def log_jko_step(
         per_item(entropy, log_rho, "entropy", positive=False), valid,
     )  # fmt: skip
     if bool((problem.entropy.detach() == 0).all()) and not problem.entropy.requires_grad:
-        log_new, residual, used = closed_form(problem), log_rho.detach().new_zeros(log_rho.shape[0]), 1
+        new = relaxed_form(problem, relaxation) if relaxation > 0 else closed_form(problem)
+        log_new, residual, used = new, log_rho.detach().new_zeros(log_rho.shape[0]), 1
+    elif relaxation > 0:
+        raise ConfigError(f"step: a relaxation of {relaxation} needs entropy 0; with entropy the step is balanced")
     else:
         log_new, residual, used = with_entropy(problem, iterations, tolerance)
     return StepResult(_normalised(log_new, valid), residual, residual <= tolerance, used)

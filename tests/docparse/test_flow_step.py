@@ -428,3 +428,49 @@ def test_ground_cost_by_hand_and_its_refusals() -> None:
         ground_cost(points, points[:1], pages=torch.zeros(3, dtype=torch.long))
     with pytest.raises(DataError, match="int64"):
         ground_cost(points, pages=torch.zeros(3))
+
+
+def test_the_relaxed_step_minimises_its_objective():
+    torch.manual_seed(0)
+    n, tau, eps, share = 24, 0.5, 0.05, 0.4
+    alpha = eps * (1 - share) / share
+    points = torch.rand(n, 2, dtype=torch.float64)
+    cost, potential = ground_cost(points), torch.randn(n, dtype=torch.float64)
+    rho = torch.rand(n, dtype=torch.float64)
+    rho = rho / rho.sum()
+    raw = torch.zeros(n, n, dtype=torch.float64, requires_grad=True)
+    solver = torch.optim.LBFGS([raw], max_iter=3000, tolerance_grad=1e-13, line_search_fn="strong_wolfe")
+
+    def objective():
+        plan = torch.softmax(raw.flatten(), 0).view(n, n)
+        rows = plan.sum(1)
+        value = (cost * plan).sum() + eps * (plan * (plan / rho[:, None]).log()).sum()
+        value = value + alpha * (rows * (rows / rho).log()).sum() + tau * (plan.sum(0) * potential).sum()
+        solver.zero_grad()
+        value.backward()
+        return value
+
+    solver.step(objective)
+    best = torch.softmax(raw.detach().flatten(), 0).view(n, n).sum(0)
+    ours = log_jko_step(rho.log()[None], potential[None], cost[None], tau, eps, relaxation=share).rho[0]
+    assert float((best - ours).abs().max()) < 1e-4
+    assert float(ours.sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_the_relaxed_step_lies_between_transport_and_reweighting():
+    torch.manual_seed(1)
+    n, tau = 30, 0.5
+    cost, potential = ground_cost(torch.rand(n, 2, dtype=torch.float64))[None], torch.randn(1, n, dtype=torch.float64)
+    rho = torch.full((1, n), 1 / n, dtype=torch.float64)
+    balanced = log_jko_step(rho.log(), potential, cost, tau, 0.05).rho
+    nearly = log_jko_step(rho.log(), potential, cost, tau, 0.05, relaxation=1e-9).rho
+    assert torch.allclose(balanced, nearly, atol=1e-7)
+    eps = 1e-7  # nothing moves: mass is re-weighted where it lies
+    still = log_jko_step(rho.log(), potential, cost, eps * tau, eps, relaxation=1.0).rho
+    assert torch.allclose(still, mirror_step(rho, potential, tau).rho, atol=1e-5)
+    gains = log_jko_step(rho.log(), potential, cost, tau, 0.05, relaxation=1.0).rho
+    assert float((gains * potential).sum()) < float((balanced * potential).sum())
+    with pytest.raises(ConfigError, match="relaxation"):
+        log_jko_step(rho.log(), potential, cost, tau, 0.05, relaxation=1.5)
+    with pytest.raises(ConfigError, match="entropy 0"):
+        log_jko_step(rho.log(), potential, cost, tau, 0.05, 0.1, relaxation=0.5)
