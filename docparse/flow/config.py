@@ -21,8 +21,8 @@ class FlowConfig:
     """One schedule of K = ``len(levels)`` steps, coarse to fine (STATED), and the constants of its losses.
 
     Step k = 0..K-1 runs on the grid of ``levels[k]`` cells along the longer side, whose cell size is
-    ``h_k = 1 / levels[k]``, with step size ``tau 2^-k``, regularisation ``epsilon_scale h_k^2`` (at ``epsilon_power`` 2) and entropy weight
-    ``entropy 4^-k`` (with the default decays).
+    ``h_k = 1 / levels[k]``, with step size ``tau 2^-k``, regularisation ``epsilon_scale h_k^2`` and entropy weight
+    ``entropy 4^-k`` (with the default powers and decays).
     """
 
     levels: tuple[int, ...] = (8, 16, 32, 64)  # OUR CHOICE; STATED: coarse-grained to fine-grained
@@ -68,7 +68,7 @@ class FlowConfig:
                 raise ConfigError(f"flow: {name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.relaxation <= 1 or (self.relaxation > 0 and self.entropy > 0):
             raise ConfigError(
-                f"flow: needs 0 <= relaxation <= 1, and entropy 0 if it is above 0; got {self.relaxation}, {self.entropy}"
+                f"flow: needs 0 <= relaxation <= 1, and entropy 0 unless it is 0; got {self.relaxation}, {self.entropy}"
             )
         if not 0 < self.keep <= 1 or not self.log_floor < 0:
             raise ConfigError(f"flow: needs 0 < keep <= 1 and log_floor < 0, got {self.keep} and {self.log_floor}")
