@@ -137,7 +137,7 @@ def _names(group: str | None = None) -> list[str]:
 def _missing_module(error: ModuleNotFoundError) -> str:
     name = (error.name or "").split(".")[0]
     if name in EXTRAS:
-        return f"this needs the package {name}, which is not installed; run: pip install 'fovea[{EXTRAS[name]}]'"
+        return f"this needs the package {name}, which is not installed; run: pip install -e '.[{EXTRAS[name]}]'"
     return f"{error}; run `fovea doctor` to see what is missing"
 
 

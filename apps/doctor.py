@@ -50,10 +50,10 @@ class OptionalPart:
 
 
 OPTIONAL = (
-    OptionalPart("gradio", "web demo", "pip install 'fovea[demo]'"),
-    OptionalPart("matplotlib", "charts of the demo", "pip install 'fovea[demo]'"),
-    OptionalPart("skimage", "photographs of the generated benchmark", "pip install 'fovea[data]'"),
-    OptionalPart("easy_vqa", "easy-VQA, nano's outside check", "pip install 'fovea[data]'"),
+    OptionalPart("gradio", "web demo", "pip install -e '.[demo]'"),
+    OptionalPart("matplotlib", "charts of the demo", "pip install -e '.[demo]'"),
+    OptionalPart("skimage", "photographs of the generated benchmark", "pip install -e '.[data]'"),
+    OptionalPart("easy_vqa", "easy-VQA, nano's outside check", "pip install -e '.[data]'"),
     OptionalPart("rapidocr", "reading text of scanned pages", "pip install rapidocr onnxruntime"),
     OptionalPart("vllm", "serving large models", "pip install vllm on a GPU machine; --model http://HOST:8000/v1#NAME"),
 )

@@ -25,7 +25,7 @@ class WorldEntry:
 
 WORLDS: dict[str, WorldEntry] = {
     "rooms": WorldEntry(
-        "navigation.worlds.rooms", "RoomsConfig", "generated homes", "navigation", "pip install 'fovea[worlds]'"
+        "navigation.worlds.rooms", "RoomsConfig", "generated homes", "navigation", "pip install -e '.[worlds]'"
     ),
     "habitat": WorldEntry(
         "navigation.worlds.habitat",
@@ -35,7 +35,7 @@ WORLDS: dict[str, WorldEntry] = {
         "fovea worlds install habitat",
     ),
     "metaworld": WorldEntry(
-        "vla.worlds.metaworld", "MetaWorldConfig", "50 table-top tasks of an arm", "vla", "pip install 'fovea[worlds]'"
+        "vla.worlds.metaworld", "MetaWorldConfig", "50 table-top tasks of an arm", "vla", "pip install -e '.[worlds]'"
     ),
     "libero": WorldEntry(
         "vla.worlds.libero", "LiberoConfig", "LIBERO's five suites", "vla", "fovea worlds install libero"
@@ -45,7 +45,7 @@ WORLDS: dict[str, WorldEntry] = {
         "HighwayConfig",
         "highway-env's traffic through three cameras",
         "driving",
-        "pip install 'fovea[worlds]'",
+        "pip install -e '.[worlds]'",
     ),
     "metadrive": WorldEntry(
         "driving.worlds.metadrive",

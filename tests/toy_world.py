@@ -234,6 +234,8 @@ class ToySession:
         fault = self._policy.config.fault
         if fault == "raise":
             raise RuntimeError("toy policy: out of ideas")
+        if fault == "exit":
+            raise SystemExit(0)
         if fault == "hang":
             time.sleep(3600)
         if fault == "nan":

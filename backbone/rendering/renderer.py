@@ -38,7 +38,7 @@ def open_context() -> Any:
     try:
         import moderngl
     except ImportError as error:
-        raise WorldError("the renderer needs moderngl: pip install 'fovea[worlds]'") from error
+        raise WorldError("the renderer needs moderngl: pip install -e '.[worlds]'") from error
     with contextlib.suppress(ImportError):
         # torch loads triton late, for example with a model. Its LLVM and Mesa's get along in this order alone: the
         # other one is a segmentation fault. It takes 0.1 s.

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from backbone.errors import CancelledError, WorldError
+from backbone.rollout.limits import Stopped
 from backbone.rollout.results import EpisodeError
 
 LINES = 24  # of a traceback's end
 CHARACTERS = 2_000  # of a message: some carry a whole worker's log
 OWN_FOLDER = Path(__file__).parent
+ASKED = (CancelledError, KeyboardInterrupt, Stopped)  # somebody wants the run to end; all else is a failure
+
+
+@contextlib.contextmanager
+def contained(what: str) -> Iterator[None]:
+    """Turn what is no `Exception`, such as a `SystemExit` of a user's class, into a `WorldError` that names it.
+
+    It would end this program in silence, with an exit code of its choice.
+    """
+    try:
+        yield
+    except (Exception, *ASKED):
+        raise
+    except BaseException as error:
+        raise WorldError(f"{what}: it raised {type(error).__name__}({error}), which would end the program") from error
+
+
+@contextlib.contextmanager
+def suppressed() -> Iterator[None]:
+    """Go on after whatever is raised within, unless it asks for the run to end."""
+    try:
+        yield
+    except ASKED:
+        raise
+    except BaseException:  # noqa: S110 - the caller has the error that matters, or needs none
+        pass
 
 
 def describe_error(error: BaseException) -> EpisodeError:

@@ -21,6 +21,10 @@ class Overtime(BaseException):
     """The present call ran past its deadline. No `Exception`, so that no handler of a world or agent swallows it."""
 
 
+class Stopped(BaseException):
+    """The parent asked this worker to stop, or is gone."""
+
+
 class Watch(Protocol):
     """Watches one call at a time."""
 

@@ -6,18 +6,18 @@ sessions may be half changed: the episodes that took part are run again from the
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from backbone.contracts import Agent
-from backbone.errors import CancelledError, DataError
+from backbone.errors import DataError
 from backbone.rollout.agents import BatchedAgent
 from backbone.rollout.config import Episode
 from backbone.rollout.episode import EpisodeRun, EpisodeSettings
-from backbone.rollout.limits import SEVERAL, Overtime
+from backbone.rollout.failures import ASKED, suppressed
+from backbone.rollout.limits import SEVERAL
 from backbone.rollout.results import EpisodeResult
 from backbone.rollout.video import Film
 from backbone.worlds.world import World
@@ -81,7 +81,7 @@ class Lockstep:
         """Close every session and world, whatever each of them says to it."""
         for slot in self._slots:
             if slot.run is not None:
-                with contextlib.suppress(Exception):
+                with suppressed():
                     slot.run.close()
             if slot.film is not None:
                 slot.film.discard()
@@ -129,16 +129,16 @@ class Lockstep:
             share = (time.perf_counter() - started) / len(runs)
             for run, decision in zip(runs, decisions, strict=True):
                 run.take(decision, share)
-        except (CancelledError, KeyboardInterrupt):
+        except ASKED:
             raise
-        except (Exception, Overtime):
+        except BaseException:  # also a SystemExit of the agent
             for slot in slots:
                 self._run_again(slot)
 
     def _run_again(self, slot: _Slot) -> None:
         assert slot.run is not None  # noqa: S101 - for the type checker: only busy slots come here
         self._again.append(Task(slot.run.episode, alone=True))
-        with contextlib.suppress(Exception):
+        with suppressed():
             slot.run.close()
         if slot.film is not None:
             slot.film.discard()
@@ -159,9 +159,9 @@ class Lockstep:
         """Do ``action``; if it fails, yield the failed row and replace the world, whose state nobody knows."""
         try:
             action()
-        except (CancelledError, KeyboardInterrupt):
+        except ASKED:
             raise
-        except (Exception, Overtime) as error:
+        except BaseException as error:  # also a SystemExit: no class of a user's ends this program
             assert slot.run is not None  # noqa: S101 - for the type checker: only busy slots come here
             row = slot.run.fail(error)
             _close_world(slot)
@@ -177,5 +177,5 @@ class Lockstep:
 def _close_world(slot: _Slot) -> None:
     world, slot.world = slot.world, None
     if world is not None:
-        with contextlib.suppress(Exception):
+        with suppressed():
             world.close()

@@ -54,7 +54,7 @@ class RayPool:
         try:
             import ray
         except ImportError as error:
-            raise UnsupportedError("the ray backend needs Ray; run: pip install 'fovea[scale]'") from error
+            raise UnsupportedError("the ray backend needs Ray; run: pip install -e '.[scale]'") from error
         self._ray: Any = ray
         self._config = config
         self._owned = not ray.is_initialized()

@@ -17,11 +17,12 @@ from typing import Any
 
 from backbone.rollout.config import Episode, RolloutConfig
 from backbone.rollout.episode import EpisodeSettings
-from backbone.rollout.failures import describe_error
-from backbone.rollout.limits import SharedWatch, Watch, alarm
+from backbone.rollout.failures import contained, describe_error, suppressed
+from backbone.rollout.limits import SharedWatch, Stopped, Watch, alarm
 from backbone.rollout.lockstep import Lockstep, Task
 from backbone.rollout.store import film_path
 from backbone.rollout.video import Film
+from backbone.worlds.world import World
 
 STOP_SLOT = 2  # of the shared array, after the call's episode and its deadline
 SLOTS = 3
@@ -29,32 +30,36 @@ GRACE_S = 2.0  # an alarm ends most late calls; the parent kills the process for
 ORPHAN_GRACE_S = 5.0  # for worlds to be closed after the parent died
 
 
-class Stopped(BaseException):
-    """The parent asked this worker to stop, or is gone."""
-
-
 @contextlib.contextmanager
 def opened(config: RolloutConfig, watch: Watch) -> Iterator[Lockstep]:
     """The world and the agent of ``config``, ready to run episodes; both are closed afterwards."""
-    world = config.world.make()
+
+    def make_world() -> World:
+        with contained(f"the world {config.world.world} cannot be opened"):
+            return config.world.make()
+
+    world = make_world()
     lockstep: Lockstep | None = None
     agent = None
     try:
-        agent = config.agent.make(world.action_spec)
+        with contained(f"the agent {config.agent.agent} cannot be made"):
+            agent = config.agent.make(world.action_spec)
         settings = EpisodeSettings(
             execute=config.execute, max_steps=config.max_steps, timeout_s=config.episode_timeout_s, watch=watch
         )
         with _threads(config.threads):
-            lockstep = Lockstep(config.world.make, agent, settings, config.batch, lambda e: _film(config, e), world)
+            lockstep = Lockstep(make_world, agent, settings, config.batch, lambda e: _film(config, e), world)
             yield lockstep
     finally:
         if lockstep is not None:
             lockstep.close()
         else:
-            world.close()
+            with suppressed():
+                world.close()
         close = getattr(agent, "close", None)
         if close is not None:
-            close()
+            with contained(f"the agent {config.agent.agent} cannot be closed"):
+                close()
 
 
 def _film(config: RolloutConfig, episode: Episode) -> Film | None:

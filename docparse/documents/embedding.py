@@ -90,7 +90,7 @@ def _load() -> _Model:
 
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"text embeddings need the package {PACKAGE}: pip install 'fovea[documents]'")
+        raise ConfigError(f"text embeddings need the package {PACKAGE}: pip install -e '.[documents]'")
     folder = Path(next(iter(spec.submodule_search_locations)))
     for name in (WEIGHTS, TOKENIZER):
         if not (folder / name).is_file():

@@ -29,7 +29,7 @@ WORKER = Path(__file__).with_name("worker.py")
 START_S = 60.0  # for the process to start
 OCR_S = 120.0  # to load the OCR engine
 _KNOWN: dict[str, type[FoveaError]] = {"DataError": DataError, "PasswordError": PasswordError}
-REMEDY = "pip install 'fovea[documents]'"
+REMEDY = "pip install -e '.[documents]'"
 _keys = (
     itertools.count()
 )  # of documents, and of processes: a fork goes on counting, so that nothing is taken for another

@@ -83,7 +83,7 @@ def measure(config: Benchmark) -> list[Row]:
     try:
         ot: Any = import_module("ot")
     except ImportError as error:
-        raise ConfigError("benchmark: POT is missing; pip install 'fovea[test]'") from error
+        raise ConfigError("benchmark: POT is missing; pip install -e '.[test]'") from error
     torch.set_num_threads(config.threads)
     rho, potential, cost = problems(config)
     doubles = rho.double() / rho.double().sum(-1, keepdim=True), potential.double(), cost.double()

@@ -91,7 +91,7 @@ def folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(
-            f"the fonts of package {package} are missing, which generated documents need: pip install 'fovea[fonts]'"
+            f"the fonts of package {package} are missing, which generated documents need: pip install -e '.[fonts]'"
         )
     return Path(next(iter(spec.submodule_search_locations)))
 

@@ -34,7 +34,7 @@ STATE_NAMES = (
     "acceleration_m_s2",
     *(f"route_{axis}_at_{metres:g}m" for metres in AHEAD_M for axis in ("x", "y")),
 )
-REMEDY = "highway-env is missing: pip install 'fovea[worlds]'"
+REMEDY = "highway-env is missing: pip install -e '.[worlds]'"
 OFF_ROAD_M = 0.75  # how far the car's middle may leave the outermost lane
 PROGRESS_SHARE = 0.4  # of the way at the speed limit, to succeed where there is no destination
 

@@ -106,7 +106,7 @@ def _packaged_path(name: str, package: str, inside: str) -> Path:
         if path.is_file():
             return path
     raise DataError(
-        f"photograph {name} of the package {package} is not installed; mini-V* needs it: pip install 'fovea[data]'"
+        f"photograph {name} of the package {package} is not installed; mini-V* needs it: pip install -e '.[data]'"
     )
 
 

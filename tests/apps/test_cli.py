@@ -107,7 +107,7 @@ def test_a_missing_picture_is_one_line_and_code_1(capsys: pytest.CaptureFixture[
         (
             ModuleNotFoundError("No module named 'gradio'", name="gradio"),
             1,
-            "fovea: this needs the package gradio, which is not installed; run: pip install 'fovea[demo]'",
+            "fovea: this needs the package gradio, which is not installed; run: pip install -e '.[demo]'",
         ),
         (RuntimeError("a\nb"), 1, "fovea: internal error: RuntimeError: a b (set FOVEA_TRACEBACK=1 to see where)"),
     ],

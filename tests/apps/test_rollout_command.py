@@ -47,6 +47,63 @@ def test_a_rollout_prints_and_writes_its_result(tmp_path: Path, capsys: pytest.C
     assert comparable(json.loads((tmp_path / "result.json").read_text())) == comparable(result)
 
 
+LEAVING = """
+import sys
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Leaving:
+    agent: str = "leaving"
+    when: str = "make"
+
+    def make(self, spec):
+        if self.when == "make":
+            raise SystemExit(0)
+        self_ = self
+
+        class Agent:
+            def session(self, instruction, seed):
+                raise SystemExit(0)
+
+            def close(self):
+                if self_.when == "close":
+                    raise SystemExit(0)
+
+        agent = Agent()
+        agent.spec = spec
+        return agent
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("rollout WORLD --agent leaving:Leaving", 1, "the agent leaving cannot be made: it raised SystemExit(0)"),
+        ("rollout WORLD --agent leaving:Leaving --agent.when session", 1, "episode 0 failed: SystemExit: 0"),
+        ("rollout WORLD --agent leaving:Leaving --agent.when close", 1, "cannot be closed: it raised SystemExit(0)"),
+        ("rollout WORLD --agent ending:Leaving", 2, "importing ending ends the program (SystemExit(0))"),
+        ("serve WORLD --port 0 --agent leaving:Leaving", 1, "the agent leaving cannot be made: SystemExit: 0"),
+        ("serve WORLD --port 0 --agent leaving:Leaving --agent.when session", 1, "example observation (SystemExit: 0)"),
+    ],
+)
+def test_an_agent_that_ends_the_program_is_a_stated_failure(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    code: int,
+    said: str,
+) -> None:
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    (tmp_path / "ending.py").write_text("raise SystemExit(0)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    more = ["--episodes", "1", "--output", str(tmp_path / "out")] if words.startswith("rollout") else []
+    found, out, err = run(capsys, *words.replace("WORLD", WORLD).split(), *more)
+    assert found == code
+    assert said in out + err
+
+
 def test_failed_episodes_fail_the_command_unless_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["rollout", WORLD, "--world.faults", "1:raise-step", "--episodes", "2", "--output", str(tmp_path)]
     code, out, _ = run(capsys, *words)

@@ -78,6 +78,14 @@ def test_a_policy_that_fails_its_example_is_not_served():
         pass
 
 
+def test_a_policy_that_ends_the_program_at_warm_up_is_a_stated_failure():
+    def leave(memory, seen):
+        raise SystemExit(0)
+
+    with pytest.raises(ServerError, match=r"failed on the example observation \(SystemExit: 0\)"), served(leave):
+        pass
+
+
 @pytest.mark.parametrize("header", ["Api-Key secret-token", "Bearer secret-token", "bearer  secret-token"])
 def test_the_token_opens(header, caplog):
     with served(token=TOKEN) as server:

@@ -87,6 +87,7 @@ def test_failed_rows_are_the_same_however_they_are_run(
     ("fault", "error", "words"),
     [
         ("raise", "RuntimeError", "out of ideas"),
+        ("exit", "SystemExit", "0"),
         ("nan", "DataError", "NaN"),
         ("wild", "WorldError", "right = 9 not in"),
         ("shape", "DataError", "expected float32 (H, 2)"),

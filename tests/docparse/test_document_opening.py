@@ -334,7 +334,7 @@ def test_a_fork_reads_in_a_process_of_its_own():
 
 
 def test_a_library_that_is_missing_in_the_reading_process_names_the_extra():
-    with pytest.raises(ConfigError, match=r"fovea\[documents\]"):
+    with pytest.raises(ConfigError, match=r"'\.\[documents\]'"):
         workshop._raise({"type": "ModuleNotFoundError", "message": "No module named 'rapidocr'", "traceback": ""})
 
 

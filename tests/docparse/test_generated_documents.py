@@ -368,7 +368,7 @@ def test_impossible_settings_are_refused(options: dict[str, object], match: str)
 def test_missing_fonts_are_named_with_what_to_install() -> None:
     from docparse.generator.fonts import folder
 
-    with pytest.raises(ConfigError, match=r"package no_such_font are missing.*pip install 'fovea\[fonts\]'"):
+    with pytest.raises(ConfigError, match=r"package no_such_font are missing.*pip install -e '\.\[fonts\]'"):
         folder("no_such_font")
 
 

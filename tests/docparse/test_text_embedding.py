@@ -11,7 +11,7 @@ import pytest
 from backbone.errors import ConfigError, DataError, ModelError
 from docparse.documents import TextEmbedder, embedding
 
-pytest.importorskip("wordllama", reason="wordllama is not installed: pip install 'fovea[documents]'")
+pytest.importorskip("wordllama", reason="wordllama is not installed: pip install -e '.[documents]'")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_several_threads_may_share_one():
 
 def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"fovea\[documents\]"):
+    with pytest.raises(ConfigError, match=r"'\.\[documents\]'"):
         TextEmbedder().embed(["a"])
 
 

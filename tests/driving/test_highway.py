@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("highway_env", reason="highway-env is not installed: pip install 'fovea[worlds]'")
-pytest.importorskip("moderngl", reason="moderngl is not installed: pip install 'fovea[worlds]'")
+pytest.importorskip("highway_env", reason="highway-env is not installed: pip install -e '.[worlds]'")
+pytest.importorskip("moderngl", reason="moderngl is not installed: pip install -e '.[worlds]'")
 
 from apps.worlds import world_config_class
 from backbone.errors import ConfigError, WorldError
@@ -242,5 +242,5 @@ def test_a_missing_simulator_is_told_with_the_remedy(monkeypatch: pytest.MonkeyP
     for name in [n for n in sys.modules if n.startswith("driving.worlds.traffic")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "highway_env.envs.highway_env", None)
-    with pytest.raises(WorldError, match=r"pip install 'fovea\[worlds\]'"):
+    with pytest.raises(WorldError, match=r"pip install -e '\.\[worlds\]'"):
         HighwayConfig(**SMALL).make()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("highway_env", reason="highway-env is not installed: pip install 'fovea[worlds]'")
+pytest.importorskip("highway_env", reason="highway-env is not installed: pip install -e '.[worlds]'")
 
 from highway_env.vehicle.behavior import IDMVehicle
 

@@ -22,7 +22,7 @@ MARKINGS = [Marking(STRAIGHT, dashed=True), Marking(STRAIGHT + np.array([0.0, 3.
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[RoadScene]:
-    pytest.importorskip("moderngl", reason="moderngl is not installed: pip install 'fovea[worlds]'")
+    pytest.importorskip("moderngl", reason="moderngl is not installed: pip install -e '.[worlds]'")
     try:
         opened = RoadScene(96, 72, Rig())
     except WorldError as error:

@@ -243,7 +243,7 @@ def test_a_missing_photograph_names_the_remedy() -> None:
 
     from perception.benchmarks import photographs as module
 
-    with pytest.raises(DataError, match=r"pip install 'fovea\[data\]'"):
+    with pytest.raises(DataError, match=r"pip install -e '\.\[data\]'"):
         module._packaged_path("china.jpg", "no_such_package", "images")
 
 

@@ -12,7 +12,7 @@ from vla.worlds.metaworld import CAMERAS, MetaWorldConfig
 from vla.worlds.metaworld_expert import MetaWorldPolicyAgent, scripted_action
 from vla.worlds.metaworld_tasks import ACTION_SPEC, INSTRUCTIONS, STATE_NAMES, TASK_OF_INSTRUCTION, check_task, task_of
 
-env_dict = pytest.importorskip("metaworld.env_dict", reason="needs the worlds extra: pip install 'fovea[worlds]'")
+env_dict = pytest.importorskip("metaworld.env_dict", reason="needs the worlds extra: pip install -e '.[worlds]'")
 SIZE = 96
 SMALL = MetaWorldConfig(width=SIZE, height=SIZE)
 OPEN, CLOSE = np.array([0, 0, 0, -1], np.float32), np.array([0, 0, 0, 1], np.float32)
@@ -254,7 +254,7 @@ def test_another_thread_may_go_on(world):
 
 def test_a_missing_simulator_names_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "metaworld.env_dict", None)
-    with pytest.raises(WorldError, match=r"pip install 'fovea\[worlds\]'"):
+    with pytest.raises(WorldError, match=r"pip install -e '\.\[worlds\]'"):
         SMALL.make()
 
 

@@ -8,7 +8,7 @@ import pytest
 from vla.worlds import mujoco_camera
 from vla.worlds.mujoco_camera import MujocoCameras, PictureError, gl_backend
 
-mujoco = pytest.importorskip("mujoco", reason="needs the worlds extra: pip install 'fovea[worlds]'")
+mujoco = pytest.importorskip("mujoco", reason="needs the worlds extra: pip install -e '.[worlds]'")
 
 # Red to the right and high, green to the left and low, as seen from -y; the second camera hangs upside down.
 SCENE = """<mujoco><visual><headlight ambient="1 1 1" diffuse="0 0 0" specular="0 0 0"/></visual><worldbody>
@@ -85,7 +85,7 @@ def test_any_thread_may_draw_and_others_contexts_survive(scene):
 
 
 def test_a_moderngl_context_and_a_camera_do_not_disturb_each_other(scene):
-    moderngl = pytest.importorskip("moderngl", reason="needs the worlds extra: pip install 'fovea[worlds]'")
+    moderngl = pytest.importorskip("moderngl", reason="needs the worlds extra: pip install -e '.[worlds]'")
     model, data = scene
     cameras = MujocoCameras(model, 48, 48)
     wanted = cameras.render(data, "standing")

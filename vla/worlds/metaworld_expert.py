@@ -15,7 +15,7 @@ from backbone.contracts import ActionChunk, ActionSpec, Decision, FloatArray, Ob
 from backbone.errors import DataError, WorldError
 from vla.worlds.metaworld_tasks import ACTION_SPEC, STATE_NAMES, check_task, task_of
 
-REMEDY = "Meta-World is not installed: pip install 'fovea[worlds]'"
+REMEDY = "Meta-World is not installed: pip install -e '.[worlds]'"
 
 
 @functools.cache
