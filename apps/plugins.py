@@ -29,6 +29,10 @@ def load_plugin(name: str, *needs: str) -> type:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ConfigError(f"{name}: no module {error.name!r} can be imported from here") from error
+    except SystemExit as error:  # a script without `if __name__ == "__main__"`
+        raise ConfigError(
+            f"{name}: importing {module_name} ends the program ({error!r}); it must define classes only"
+        ) from error
     found = getattr(module, attribute, None)
     if not isinstance(found, type) or not dataclasses.is_dataclass(found):
         raise ConfigError(f"{name}: {module_name} has no dataclass {attribute!r}")

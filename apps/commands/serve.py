@@ -125,7 +125,9 @@ def _made(config: AgentConfig, spec: ActionSpec) -> Agent:
         return config.make(spec)
     except (FoveaError, ImportError):
         raise
-    except Exception as error:  # of a class of the user's own; this program has no defect then
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of a class of the user's own, SystemExit too; this program has no defect then
         at = traceback.extract_tb(error.__traceback__)[-1]
         raise ServerError(
             f"the agent {config.agent} cannot be made: {type(error).__name__}: {error} ({at.filename}:{at.lineno})"

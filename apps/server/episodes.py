@@ -67,5 +67,5 @@ class Episode:
         if session is not None:
             try:
                 session.close()
-            except Exception:
+            except BaseException:  # also SystemExit, which would end the thread
                 logger.exception("closing a session failed")

@@ -81,12 +81,12 @@ class Service:
         """
         episode = Episode(self.agent, self._example.instruction, self.config.seed)
         began = time.perf_counter()
+        asked = self.workers.submit(functools.partial(episode.act, self._example), self.config.warmup_s).future
+        await asyncio.wait((asked,))  # not `await asked`: a SystemExit of the policy would end the event loop
         try:
-            decision = await self.workers.submit(
-                functools.partial(episode.act, self._example), self.config.warmup_s
-            ).future
+            decision = asked.result()
             self.horizon = int(self.gate.check(decision.actions.values, None).values.shape[0])
-        except Exception as error:
+        except BaseException as error:
             raise ServerError(
                 f"the policy failed on the example observation ({type(error).__name__}: {error}); mend the policy, or "
                 "the layout of its observations"

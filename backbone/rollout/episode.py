@@ -16,7 +16,7 @@ from backbone.contracts import Agent, Decision, FloatArray, Observation, Session
 from backbone.errors import DataError, WorldError
 from backbone.rollout.agents import open_session
 from backbone.rollout.config import Episode
-from backbone.rollout.failures import describe_error
+from backbone.rollout.failures import describe_error, suppressed
 from backbone.rollout.limits import Overtime, Watch, unwatched
 from backbone.rollout.results import Costs, EpisodeError, EpisodeResult
 from backbone.worlds.world import Info, World, check_action
@@ -213,7 +213,7 @@ class EpisodeRun:
 
     def fail(self, error: BaseException) -> EpisodeResult:
         """The row of an episode that ``error`` ended."""
-        with contextlib.suppress(Exception):
+        with suppressed():
             self.close()
         described = describe_error(error)
         if isinstance(error, Overtime):
