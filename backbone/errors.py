@@ -13,6 +13,10 @@ class DataError(FoveaError, ValueError):
     """An input (image, document, record, benchmark file) is broken, too large, or not in the stated layout."""
 
 
+class InstructionError(DataError):
+    """An agent was given an instruction that it cannot follow; the fault is the asker's, not the agent's."""
+
+
 class ModelError(FoveaError, RuntimeError):
     """Weights, tokenizer or architecture do not fit together, or the model cannot do what was asked of it."""
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from apps.server.episodes import Episode
 from apps.server.gate import Passed, UnsafeActionError
+from apps.server.wording import one_line
 from backbone.contracts import Decision, FloatArray, Observation
-from backbone.errors import FoveaError
+from backbone.errors import FoveaError, InstructionError
 from backbone.serving.errors import RequestError
 
 if TYPE_CHECKING:
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
 
 class PolicyError(RequestError):
-    """The policy itself failed; the cause is for the server's log, its kind for the client."""
+    """The policy itself failed, or cannot follow this instruction (``bad_observation``).
+
+    The cause of a failure is for the server's log, its kind for the client.
+    """
 
     def __init__(self, cause: BaseException) -> None:
         """The text of ``cause`` is passed on only where it is one of our own errors, made to be read."""
-        said = f": {' '.join(str(cause).split())[:300]}" if isinstance(cause, FoveaError) else ""
-        super().__init__("policy_error", f"the policy failed with {type(cause).__name__}{said}")
+        if isinstance(cause, InstructionError):  # the client's fault
+            super().__init__("bad_observation", one_line(str(cause)))
+        else:
+            said = f": {one_line(str(cause), 300)}" if isinstance(cause, FoveaError) else ""
+            super().__init__("policy_error", f"the policy failed with {type(cause).__name__}{said}")
         self.__cause__ = cause
 
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator
 
+from apps.server.wording import short_trace
 from backbone.contracts import Agent, Decision, Observation, Session
 from backbone.errors import ServerError
 
@@ -67,5 +68,5 @@ class Episode:
         if session is not None:
             try:
                 session.close()
-            except BaseException:  # also SystemExit, which would end the thread
-                logger.exception("closing a session failed")
+            except BaseException as error:  # SystemExit would end the thread
+                logger.error("closing a session failed\n%s", short_trace(error))

@@ -19,6 +19,7 @@ from apps.server.episodes import Episode
 from apps.server.gate import ActionGate
 from apps.server.metrics import ServerMetrics
 from apps.server.observations import ObservationLayout
+from apps.server.wording import one_line, short_trace
 from apps.server.workers import Workers
 from backbone.contracts import Agent, Image, Observation
 from backbone.errors import ConfigError, ServerError
@@ -113,8 +114,10 @@ class Service:
         self.metrics.errors.labels(error.code).inc()
         name = secrets.token_hex(4)
         cause = error.__cause__ if error.code in ("policy_error", "internal") else None
-        logger.warning("error %s for %s: %s: %s", name, peer, error.code, error, exc_info=cause)
-        return f"{error.code}: {' '.join(str(error).split())[:900]} (error {name})"
+        said = one_line(str(error))
+        trace = "" if cause is None else f"\n{short_trace(cause)}"
+        logger.warning("error %s for %s: %s: %s%s", name, peer, error.code, said, trace)
+        return f"{error.code}: {said} (error {name})"
 
     def metadata(self) -> dict[str, Any]:
         """What a client is told first; plain values only."""

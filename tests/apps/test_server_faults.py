@@ -32,6 +32,7 @@ from serving_helpers import (
 )
 from websockets.exceptions import ConnectionClosed
 
+from backbone.errors import DataError, InstructionError
 from backbone.serving.codec import pack
 
 
@@ -84,6 +85,30 @@ def test_a_policy_that_misbehaves(value, said):
         assert "actions" in other.ask(observation())
         assert counter(server, f'fovea_errors_total{{type="{said.split(":")[0]}"}}') == 2
         check_others(server)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(DataError, "policy_error"), (KeyError, "policy_error"), (InstructionError, "bad_observation")]
+)
+def test_a_huge_prompt_that_the_policy_quotes_is_cut_in_log_and_answer(caplog, error, code):
+    def refuse(memory, seen):
+        if memory.instruction != "go" and memory.instruction:
+            raise error(f"cannot do {memory.instruction!r}; say go")
+        return chunk((0.1, 0.1))
+
+    with served(refuse) as server, raw(server) as link, evaluator(server) as other:
+        answer = link.ask(observation(prompt="x" * 1_000_000))
+        other.send("episode_start", {"task": {"prompt": "x" * 1_000_000}})
+        other_answer = other.ask("observation", observation(prompt="x" * 1_000_000))["payload"]["error"]
+    for text in (answer, other_answer):
+        assert text.startswith(f"{code}: ")
+    for text in (answer, other_answer, *(record.getMessage() for record in caplog.records)):
+        assert "x" * 210 not in text
+        assert max(map(len, text.splitlines())) < SHORT
+    assert ("Traceback" in caplog.text) == (code == "policy_error")
+    assert not any(record.exc_info for record in caplog.records)
+    if error is InstructionError:
+        assert "; say go" in answer
 
 
 def test_a_policy_that_hangs_is_given_up_and_the_others_are_answered():

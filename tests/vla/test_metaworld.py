@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backbone.contracts import Observation
-from backbone.errors import ConfigError, DataError, WorldError
+from backbone.errors import ConfigError, DataError, InstructionError, WorldError
 from vla.worlds.metaworld import CAMERAS, MetaWorldConfig
 from vla.worlds.metaworld_expert import MetaWorldPolicyAgent, scripted_action
 from vla.worlds.metaworld_tasks import ACTION_SPEC, INSTRUCTIONS, STATE_NAMES, TASK_OF_INSTRUCTION, check_task, task_of
@@ -55,6 +55,9 @@ def test_an_unknown_task_or_instruction_names_the_closest():
         check_task("drawer-open")
     with pytest.raises(DataError, match="the closest is 'pull the drawer open'"):
         task_of("pull the drawers open")
+    with pytest.raises(InstructionError) as long:
+        task_of("x" * 1_000_000)
+    assert len(str(long.value)) < 500
 
 
 def test_episodes_play_the_tasks_in_turn():

@@ -42,7 +42,7 @@ class MetaWorldPolicySession:
     """One episode. Scripted policies have no memory; the session only holds its task."""
 
     def __init__(self, instruction: str) -> None:
-        """`DataError` unless the instruction is a sentence of the world."""
+        """`InstructionError` unless the instruction is a sentence of the world."""
         self._task: str | None = task_of(instruction)
 
     def act(self, observation: Observation) -> Decision:

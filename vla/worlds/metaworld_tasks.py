@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from backbone.contracts import ActionSpec
-from backbone.errors import ConfigError, DataError
+from backbone.errors import ConfigError, InstructionError
 
 INSTRUCTIONS: dict[str, str] = {  # one sentence a task, all different, so that each names its task exactly
     "assembly-v3": "pick up the ring by its handle and put it over the peg",
@@ -99,12 +99,16 @@ def check_task(name: str) -> str:
     return name
 
 
+SHOWN = 200  # characters of an instruction in a message: over a network it may be of any length
+
+
 def task_of(instruction: str) -> str:
-    """The task that an instruction of this world names; `DataError` with the closest sentence for any other text."""
+    """The task that an instruction of this world names; `InstructionError` with the closest for any other text."""
     if instruction not in TASK_OF_INSTRUCTION:
-        close = difflib.get_close_matches(instruction, TASK_OF_INSTRUCTION, 1, 0.0)
-        raise DataError(
-            f"no Meta-World task is instructed by {instruction!r}; the sentence must be one of the world's own, "
+        close = difflib.get_close_matches(instruction[:SHOWN], TASK_OF_INSTRUCTION, 1, 0.0)
+        given = instruction if len(instruction) <= SHOWN else f"{instruction[:SHOWN]}..."
+        raise InstructionError(
+            f"no Meta-World task is instructed by {given!r}; the sentence must be one of the world's own, "
             f"the closest is {close[0]!r} (INSTRUCTIONS in vla/worlds/metaworld_tasks.py)"
         )
     return TASK_OF_INSTRUCTION[instruction]
