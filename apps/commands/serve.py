@@ -44,6 +44,7 @@ class Command:
     port: int = 8000  # 0: any free one
     token_env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None  # environment variable with the token
     deadline: float = 30.0  # seconds for one answer; a policy that takes longer is given up
+    warmup: float = 120.0  # seconds for the policy's first answer, before anybody is served
     out_of_range: Literal["clip", "refuse"] = "clip"  # what becomes of actions outside their limits
     max_change: tuple[float, ...] = ()  # largest step of every action value between two actions
     execute: int = 1  # actions of a chunk that vla-eval clients get before the policy is asked again
@@ -60,6 +61,10 @@ class Command:
     def run(self, output: Output) -> int:
         """Open the world or the file, make the agent, serve."""
         config = self.server_config()
+        if self.save_spec is None:
+            from apps.server.server import check_address
+
+            check_address(config)
         robot = self.robot()
         if self.save_spec is not None:
             return _save(robot, self.save_spec, output)
@@ -109,6 +114,7 @@ class Command:
             port=self.port,
             token=token_from(self.token_env),
             deadline_s=self.deadline,
+            warmup_s=self.warmup,
             out_of_range=self.out_of_range,
             max_change=self.max_change or None,
             execute=self.execute,

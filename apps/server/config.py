@@ -19,7 +19,7 @@ class ServerConfig:
     port: int = 8000  # 0: any free one
     token: str | None = field(default=None, repr=False)  # never printed, never logged
     deadline_s: float = 30.0  # for one request, waiting included; a policy still running then is given up
-    warmup_s: float = 600.0  # for the first inference, before the server is ready
+    warmup_s: float = 120.0  # for the first inference, before the server is ready; a policy slower than that ends it
     idle_s: float = 600.0  # a connection that sends no whole message for so long is closed
     ping_interval_s: float | None = 20.0  # how a client that vanished without a word is found out; None: never
     ping_timeout_s: float = 20.0

@@ -30,6 +30,20 @@ QUEUE_FRAMES = 2  # of a client that sends faster than it is answered; more stay
 HANDSHAKE_S, CLOSE_S = 10.0, 2.0
 
 
+def check_address(config: ServerConfig) -> None:
+    """Raise `ServerError` where nobody could listen, before minutes go into a world or a policy; port 0 always can."""
+    try:
+        found = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, number, _, address in found:
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as asyncio does
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except OSError as error:
+        raise ServerError(_cannot_listen(config, error)) from error
+
+
 class PolicyServer:
     """Serves one agent. ``await start()``, then ``await stop()``; or `run`, which stops on SIGINT and SIGTERM."""
 

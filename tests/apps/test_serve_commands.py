@@ -40,6 +40,21 @@ class Careless:
 
     def make(self, spec):
         return {}["weights"]
+
+@dataclass(frozen=True)
+class Hanging:
+    agent: str = "hanging"
+
+    def make(self, spec):
+        import threading
+
+        class Agent:
+            def session(self, instruction, seed):
+                threading.Event().wait(60)
+
+        agent = Agent()
+        agent.spec = spec
+        return agent
 """
 
 
@@ -100,6 +115,8 @@ def test_serve_a_robots_file_until_a_signal(robot, number):
         ("arm.json --agent random --host no-such-host.invalid", 1, "no such host: "),
         ("arm.json --save-spec arm.json/x.json", 1, "--save-spec arm.json/x.json: cannot be written (Not a directory)"),
         ("arm.json --agent own:Careless", 1, "the agent careless cannot be made: KeyError: 'weights'"),
+        ("arm.json --agent own:Hanging --warmup 0.3", 1, "did not answer its first observation in 0.3 s (warm-up)"),
+        ("arm.json --agent random --warmup 0", 2, "warmup_s must be positive"),
         ("gone.json --agent random", 1, "cannot be read"),
         ("roms --agent random", 2, "did you mean 'rooms'"),
     ],
@@ -110,7 +127,7 @@ def test_serve_says_what_is_wrong(robot, capsys, monkeypatch, words, code, said)
     monkeypatch.syspath_prepend(robot.parent)
     Path("own.py").write_text(CARELESS)
     sys.modules.pop("own", None)
-    assert main(["serve", *words.split()]) == code
+    assert main(["serve", *words.split(), "--port", "0"]) == code
     assert said in capsys.readouterr().err
 
 
@@ -118,6 +135,16 @@ def test_a_taken_port_is_named(robot, capsys):
     with served() as server:
         assert main(["serve", str(robot), "--agent", "random", "--port", str(server.port)]) == 1
     assert "the port is taken; choose another --port" in capsys.readouterr().err
+
+
+def test_a_taken_port_is_told_before_anything_is_loaded(capsys):
+    with served() as server:
+        words = ["serve", "gone.json", "--agent", "random", "--port", str(server.port)]
+        for host in ("127.0.0.1", "localhost"):
+            assert main([*words, "--host", host]) == 1
+            assert "the port is taken" in capsys.readouterr().err
+    assert main(words) == 1  # free again
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_a_good_server_passes_every_check(capsys):
