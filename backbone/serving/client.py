@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.sync.client import ClientConnection, connect
 
-from backbone.errors import ConfigError
+from backbone.errors import ConfigError, DataError
 from backbone.serving.codec import pack, unpack
 from backbone.serving.errors import (
     AnswerError,
@@ -93,7 +93,13 @@ class PolicyClient:
             ConnectionLostError: the server went away before it answered.
             AnswerError: the server answered with an error.
             UnreachableError, RefusedError: connecting anew after such a failure failed.
+            DataError: ``obs`` is no map of texts to values; nothing was sent.
         """
+        if not isinstance(obs, Mapping) or not all(isinstance(key, str) for key in obs):
+            raise DataError(
+                f"an observation must be a map of keys to values, got {_shown(obs)}; the server's metadata "
+                "(get_server_metadata) may list its keys under `observation_keys`"
+            )
         if self._connection is None:
             self._open()
         frame = dict(obs)
@@ -234,6 +240,12 @@ def _turned_away(uri: str, error: InvalidStatus) -> UnreachableError | RefusedEr
     return UnreachableError(
         f"{uri} answered HTTP {status} ({said!r}) instead of a WebSocket; wrong port, path or a proxy?"
     )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"a map with the key {next(key for key in value if not isinstance(key, str))!r:.80}"
+    return f"a {type(value).__name__} ({value!r:.80})"
 
 
 def _root(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import pytest
 from websockets.sync.server import ServerConnection
 
 from backbone.contracts import ActionSpec, Observation
-from backbone.errors import ConfigError, ServerError
+from backbone.errors import ConfigError, DataError, ServerError
 from backbone.serving.client import PolicyClient
 from backbone.serving.codec import pack, unpack
 from backbone.serving.errors import (
@@ -207,6 +207,17 @@ def test_a_late_answer_is_never_read_as_the_next_one():
             time.sleep(0.3)
             assert client.infer({"x": value})["actions"][0, 0] == value
     assert calls == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(5, r"got a int \(5\)"), (None, "got a NoneType"), ([1], "got a list"), ({1: 2}, "with the key 1")],
+)
+def test_what_is_no_observation_is_a_typed_error_and_the_connection_goes_on(wrong, said):
+    with listening(echoing) as uri, PolicyClient(uri) as client:
+        with pytest.raises(DataError, match=said):
+            client.infer(wrong)
+        assert client.infer({"x": 0.5})["actions"].tolist() == [[0.5, 0.0]]
 
 
 def test_a_server_killed_between_two_calls_and_started_again():
