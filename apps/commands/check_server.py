@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import tyro
 
@@ -43,7 +44,7 @@ class Command:
             raise ConfigError(f"--timeout and --requests must be positive, got {self.timeout} and {self.requests}")
         keys = PRESETS[self.like] if self.like else self._keys()
         probe = ServerProbe(
-            server_address(self.url),
+            _openpi_address(server_address(self.url), self.url),
             token_from(self.token_env),
             keys,
             self.prompt,
@@ -63,3 +64,17 @@ class Command:
         if not isinstance(found, dict) or not found:
             raise DataError(f"{self.keys}: expected an object of keys with shape and dtype")
         return found
+
+
+def _openpi_address(address: str, given: str) -> str:
+    """``address`` if it can be that of an openpi server; raises `ConfigError` for what surely is none."""
+    parts = urlsplit(address)
+    if parts.path.rstrip("/") == "/vla-eval":
+        plain = f"{parts.scheme}://{parts.netloc}"
+        raise ConfigError(
+            f"{given}: this checker speaks openpi's protocol, and /vla-eval is for vla-eval's clients; "
+            f"check the same server at its openpi address: fovea check server {plain}/"
+        )
+    if parts.port is None and "://" not in given:
+        raise ConfigError(f"{given!r} is no address of a server: it names no port; write ws://HOST:PORT")
+    return address

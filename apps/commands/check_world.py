@@ -46,7 +46,7 @@ def command_for(arguments: Sequence[str]) -> type:
 
 def show(console: Console, finding: Finding) -> None:
     """One line a check, and below a failed one what to do."""
-    mark = "[green]ok  [/green]" if finding.ok else "[red]FAIL[/red]"
+    mark = "[green]ok  [/green]" if finding.ok else "[red]FAIL[/red]" if finding.checked else "[dim]--  [/dim]"
     remark = f" [dim]({escape(finding.message)})[/dim]" if finding.ok and finding.message else ""
     console.print(f"{mark} {escape(finding.name)}{remark}")
     if not finding.ok:
@@ -56,7 +56,9 @@ def show(console: Console, finding: Finding) -> None:
 def conclude(output: Output, report: CheckReport) -> int:
     """The last line and the exit code."""
     failed = len(report.failed)
-    held = len(report.findings) - failed
-    output.console.print(f"{escape(report.subject)}: {held} checks held, {failed} failed")
+    unchecked = len(report.unchecked)
+    held = len(report.findings) - failed - unchecked
+    rest = f", {unchecked} not checked" if unchecked else ""
+    output.console.print(f"{escape(report.subject)}: {held} checks held, {failed} failed{rest}")
     output.json(report.to_dict())
     return 0 if report.ok else 1

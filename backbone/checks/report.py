@@ -25,6 +25,7 @@ class Finding:
     ok: bool
     message: str = ""
     seconds: float = 0.0
+    checked: bool = True  # False: something before it broke, and nobody knows; then it is neither held nor failed
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,31 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every check held."""
+        """Whether every check was made and held."""
         return all(finding.ok for finding in self.findings)
 
     @property
     def failed(self) -> tuple[Finding, ...]:
-        """The checks that did not hold."""
-        return tuple(finding for finding in self.findings if not finding.ok)
+        """The checks that were made and did not hold."""
+        return tuple(finding for finding in self.findings if finding.checked and not finding.ok)
+
+    @property
+    def unchecked(self) -> tuple[Finding, ...]:
+        """The checks that could not be made, because an earlier one broke."""
+        return tuple(finding for finding in self.findings if not finding.checked)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        findings = [{"name": f.name, "ok": f.ok, "message": f.message, "seconds": f.seconds} for f in self.findings]
+        findings = [
+            {
+                "name": f.name,
+                "ok": f.ok if f.checked else None,
+                "checked": f.checked,
+                "message": f.message,
+                "seconds": f.seconds,
+            }
+            for f in self.findings
+        ]
         return {"subject": self.subject, "ok": self.ok, "findings": findings}
 
 
@@ -76,12 +91,14 @@ def run_checks(
     for check in checks:
         started = time.perf_counter()
         if broken is not None:
-            finding = Finding(check.name, False, f"not checked, because of {broken!r}")
+            finding = Finding(check.name, False, f"not checked, because of {broken!r}", checked=False)
         else:
             try:
                 remark = check.run(probe) or ""
                 finding = Finding(check.name, True, remark, time.perf_counter() - started)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # also a SystemExit of a user's class
                 finding = Finding(check.name, False, _message(error), time.perf_counter() - started)
                 mend()
                 if check.ground and not isinstance(error, Wrong):
@@ -92,7 +109,7 @@ def run_checks(
     return CheckReport(subject, tuple(findings))
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, Wrong | FoveaError):  # made to be read
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

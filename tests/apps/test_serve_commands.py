@@ -240,6 +240,8 @@ def test_no_server_and_no_health_are_explained(capsys):
     said = capsys.readouterr().out
     assert said.count("nobody listens") == 1
     assert said.count("not checked, because of 'it speaks first, with metadata'") == 7
+    assert said.count("FAIL") == 2  # no health, no metadata; what could not be checked has not failed
+    assert "0 checks held, 2 failed, 7 not checked" in said
     assert main(["check", "server", url, "--token-env", "NO_SUCH_TOKEN"]) == 2
     assert "--token-env NO_SUCH_TOKEN: there is no such" in capsys.readouterr().err
     with served(lambda *_: unchecked(np.zeros((1, 2)))) as server:
@@ -253,6 +255,9 @@ def test_no_server_and_no_health_are_explained(capsys):
         ("ws://:8000", "names no host"),
         ("127.0.0.1:99999", "no address (Port out of range"),
         ("http://127.0.0.1:8000", "begins with ws:// or wss://"),
+        ("ws://127.0.0.1:8000/vla-eval", "at its openpi address: fovea check server ws://127.0.0.1:8000/"),
+        ("127.0.0.1:8000/vla-eval/", "speaks openpi's protocol"),
+        ("garbage", "'garbage' is no address of a server: it names no port; write ws://HOST:PORT"),
     ],
 )
 def test_what_is_no_address_is_wrong_usage(capsys, url, said):
