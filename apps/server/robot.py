@@ -11,6 +11,7 @@ from typing import Any
 from apps.server.observations import Camera, ObservationLayout
 from backbone.contracts import ActionSpec, Observation
 from backbone.errors import ConfigError, DataError
+from backbone.rollout.failures import contained
 from backbone.serving.spec import spec_from_plain, spec_to_plain
 from backbone.worlds.world import WorldConfig
 
@@ -61,12 +62,13 @@ class Robot:
 
 def robot_of_world(config: WorldConfig) -> Robot:
     """Open the world once, look at its first observation, and close it again; raises `WorldError` as the world does."""
-    world = config.make()
-    try:
-        observation, _ = world.reset(seed=0, options=config.options(0))
-        spec = world.action_spec
-    finally:
-        world.close()
+    with contained(f"the world {config.world} cannot be looked at"):
+        world = config.make()
+        try:
+            observation, _ = world.reset(seed=0, options=config.options(0))
+            spec = world.action_spec
+        finally:
+            world.close()
     first = next(iter(observation.images))
     names = {key: first if camera == FIRST else camera for key, camera in FOREIGN_NAMES.get(config.world, {}).items()}
     layout = ObservationLayout(

@@ -52,6 +52,16 @@ import sys
 from dataclasses import dataclass
 
 @dataclass(frozen=True)
+class Gone:
+    world: str = "gone"
+
+    def options(self, index):
+        return {}
+
+    def make(self):
+        raise SystemExit(0)
+
+@dataclass(frozen=True)
 class Leaving:
     agent: str = "leaving"
     when: str = "make"
@@ -82,6 +92,8 @@ class Leaving:
         ("rollout WORLD --agent leaving:Leaving --agent.when session", 1, "episode 0 failed: SystemExit: 0"),
         ("rollout WORLD --agent leaving:Leaving --agent.when close", 1, "cannot be closed: it raised SystemExit(0)"),
         ("rollout WORLD --agent ending:Leaving", 2, "importing ending ends the program (SystemExit(0))"),
+        ("rollout leaving:Gone --agent random", 1, "the world gone cannot be opened: it raised SystemExit(0)"),
+        ("serve leaving:Gone --port 0 --agent random", 1, "the world gone cannot be looked at: it raised SystemExit"),
         ("serve WORLD --port 0 --agent leaving:Leaving", 1, "the agent leaving cannot be made: SystemExit: 0"),
         ("serve WORLD --port 0 --agent leaving:Leaving --agent.when session", 1, "example observation (SystemExit: 0)"),
     ],
