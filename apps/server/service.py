@@ -87,12 +87,12 @@ class Service:
         try:
             decision = asked.result()
             self.horizon = int(self.gate.check(decision.actions.values, None).values.shape[0])
-        except RequestError as error:
-            raise ServerError(
-                f"the policy did not answer its first observation in {self.config.warmup_s:g} s (warm-up); does it "
-                "hang? If it only compiles or loads for so long, give it more with --warmup"
-            ) from error
         except BaseException as error:
+            if isinstance(error, RequestError) and error.code == "deadline":
+                raise ServerError(
+                    f"the policy did not answer its first observation in {self.config.warmup_s:g} s (warm-up); does it "
+                    "hang? If it only compiles or loads for so long, give it more with --warmup"
+                ) from error
             raise ServerError(
                 f"the policy failed on the example observation ({type(error).__name__}: {error}); mend the policy, or "
                 "the layout of its observations"
