@@ -49,14 +49,14 @@ CLAIMS: dict[str, Claim] = {
             Claim(
                 f"documents-{rival}",
                 f"the flow finds evidence better than {words}",
-                "higher, and >= 10 points for evidence under 0.5 % of the page",
-                partial(beats_rival, rival=rival),
+                f"higher, {f'>= {points} points' if points else 'also'} for evidence under 0.5 % of the page",
+                partial(beats_rival, rival=rival, tiny_points=points),
             )
-            for rival, words in (
-                ("one-step", "one step with the same network"),
-                ("kl", "the same steps in the Kullback-Leibler geometry"),
-                ("detector", "regressing the box at once from the same words"),
-                ("match", "matching strings"),
+            for rival, points, words in (
+                ("one-step", 10, "one step with the same network"),
+                ("kl", 0, "the same steps in the Kullback-Leibler geometry"),
+                ("detector", 0, "regressing the box at once from the same words"),
+                ("match", 0, "matching strings"),
             )
         ),
     )
