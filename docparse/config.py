@@ -9,7 +9,6 @@ from docparse.flow.config import FlowConfig
 from docparse.model import NetworkConfig
 from docparse.regions import RegionConfig
 
-
 # Closed-form steps that end on words. Balanced transport (relaxation 0) locates less well: mass that a coarse step has
 # left in the wrong place can then only go somewhere near it.
 DEFAULT_FLOW = FlowConfig(words=True, entropy=0.0, relaxation=1.0, epsilon_power=1.0, transport_weight=0.0)
