@@ -22,10 +22,10 @@ from docparse.fields.words import DocumentWords, Embedder, WordFields, arranged,
 
 FloatArray = NDArray[np.float32]
 Indices = NDArray[np.int64]
-VERSION = 2
+VERSION = 3
 ARRAYS = (
     "boxes", "page", "line", "segment", "block", "heading", "left", "right", "above", "below", "over", "sizes",
-    "fixed",    "which", "vectors", "weight",
+    "fixed", "which", "vectors",
 )  # fmt: skip
 
 

@@ -107,7 +107,6 @@ class DocumentWords:
     unique: tuple[str, ...]  # distinct normalised texts
     which: Indices  # (n,) index into unique
     vectors: FloatArray  # (len(unique), d) their embeddings
-    weight: FloatArray  # (len(unique),) rarity in this document, 1 for a text that occurs once
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -139,7 +138,6 @@ def read_words(pages: Sequence[PageLike], embedder: Embedder) -> DocumentWords:
     firsts = np.cumsum([0] + [len(part["over"]) for part in parts])
     overs = [np.where(part["over"] < 0, -1, part["over"] + at) for part, at in zip(parts, firsts, strict=False)]
     unique, which = np.unique([normal(text) or text for text in texts], return_inverse=True)
-    often = np.bincount(which, minlength=len(unique)) if len(texts) else np.zeros(0)
     sizes = np.array([[p.width, p.height] for p in pages], np.float32)
     looks = np.array([kinds(text) for text in texts], np.float32).reshape(len(texts), len(KINDS))
     return DocumentWords(
@@ -160,7 +158,6 @@ def read_words(pages: Sequence[PageLike], embedder: Embedder) -> DocumentWords:
         unique=tuple(unique.tolist()),
         which=which.astype(np.int64),
         vectors=embedder.embed(unique.tolist()) if len(unique) else np.zeros((0, 1), np.float32),
-        weight=(1 / np.sqrt(np.maximum(often, 1))).astype(np.float32),
     )
 
 
