@@ -50,7 +50,9 @@ def stated(values: Values, taken: set[str], topic: str | None = None) -> Sentenc
         template = pick(values.rng, templates)
         if topic is not None and "{topic}" not in template:
             continue
-        slots = {kind: values.make(kind) for kind in set(_SLOTS.findall(template))}
+        slots = {
+            kind: values.make(kind) for kind in dict.fromkeys(_SLOTS.findall(template))
+        }  # in order: a set's differs between runs
         if topic is not None:
             slots["topic"] = topic
         sentence, ask, question = (_filled(part.strip(), slots) for part in template.split(" | "))
