@@ -83,7 +83,7 @@ def sinkhorn_divergence(
     valid_a: Tensor | None = None,
     valid_b: Tensor | None = None,
 ) -> Tensor:
-    r"""Entropic transport without its bias: 0 exactly if the laws agree, never below.
+    r"""Entropic transport without its bias: 0 if the laws agree, else above, as exactly as the iterations converge.
 
     .. math::
         S_\epsilon(a, b) = W_\epsilon(a, b) - \tfrac12 W_\epsilon(a, a) - \tfrac12 W_\epsilon(b, b)
