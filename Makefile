@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SAMPLE := assets/samples/collage.jpg
 QUESTION := What letter is on the green diamond?
 
-.PHONY: demo install test lint format samples clean
+.PHONY: demo install test explore lint format samples clean
 
 install: $(VENV)/installed-demo
 
@@ -18,6 +18,10 @@ demo: $(VENV)/installed-demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# The properties on new random examples, more of them; what fails here belongs into the test as an @example.
+explore: $(VENV)/installed-dev
+	FOVEA_HYPOTHESIS=explore $(BIN)/python -m pytest -m "hypothesis and not slow"
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

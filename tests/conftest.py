@@ -1,5 +1,6 @@
 """Settings and fixtures for all tests."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
-settings.register_profile("fovea", deadline=None, max_examples=60)  # a busy machine is no failure
-settings.load_profile("fovea")
+# A busy machine is no failure, and the same code gives the same result: examples are drawn from each test's own seed.
+# `make explore` draws new ones every time; what it finds becomes an @example.
+settings.register_profile("fovea", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=300)
+settings.load_profile(os.environ.get("FOVEA_HYPOTHESIS", "fovea"))
 
 
 @pytest.fixture(scope="session")
