@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backbone.errors import DataError
+from docparse.fields.matching import WordFields, word_fields
 from docparse.fields.text import normal
-from docparse.fields.words import DocumentWords, Embedder, WordFields, arranged, read_words, word_fields
+from docparse.fields.words import DocumentWords, Embedder, arranged, read_words
 
 FloatArray = NDArray[np.float32]
 Indices = NDArray[np.int64]

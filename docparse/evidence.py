@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from docparse.config import DocparseConfig
-from docparse.fields.words import DocumentWords, WordFields
+from docparse.fields.matching import WordFields
+from docparse.fields.words import DocumentWords
 from docparse.flow.flow import FlowResult, run_flows
 from docparse.flow.grids import Grid, Support, locate, page_grid, word_support
 from docparse.model import EvidenceNetwork, Particles, WordInputs

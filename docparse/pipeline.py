@@ -20,7 +20,8 @@ from docparse.answer import Reading, read_answer
 from docparse.config import DocparseConfig
 from docparse.documents import Document, Page
 from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
-from docparse.fields.words import DocumentWords, Embedder, read_words, word_fields
+from docparse.fields.matching import word_fields
+from docparse.fields.words import DocumentWords, Embedder, read_words
 from docparse.model import EvidenceNetwork
 from docparse.question import check_question
 from docparse.regions import FoundRegion

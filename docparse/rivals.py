@@ -17,8 +17,9 @@ from torch.nn import functional
 
 from docparse.data import Example
 from docparse.evidence import Asked, ask_words, place_of
+from docparse.fields.matching import PLACES, UNIONS, WordFields
 from docparse.fields.text import KINDS
-from docparse.fields.words import GEOMETRY, PLACES, UNIONS, DocumentWords, WordFields
+from docparse.fields.words import GEOMETRY, DocumentWords
 from docparse.losses import answer_loss_of, giou
 from docparse.model import PLACE, SIGNS, EvidenceNetwork, NetworkConfig, WordInputs
 from docparse.scoring import Prediction

@@ -31,6 +31,7 @@ class Command:
     scan: Literal["some", "all", "none"] = "some"  # which documents look scanned
     questions: int = 8  # at most, a document
     unanswerable: float = 0.1  # share of questions that the document does not answer
+    sights: bool = False  # photographs, drawings, signatures, stamps, boxes to tick, and questions for them
     pdf: bool = True  # write PDFs as well
     output: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/documents")  # written to
     json: bool = False  # print JSON only
@@ -52,6 +53,7 @@ class Command:
                 scan={"some": None, "all": True, "none": False}[self.scan],
                 most_questions=self.questions,
                 unanswerable=self.unanswerable,
+                sights=self.sights,
             )
             for seed in range(self.seed, self.seed + self.n)
         )

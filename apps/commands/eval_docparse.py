@@ -42,6 +42,7 @@ class Command:
     method: Method = "weights"  # match: no weights, words after labels that match the question; records only
     path: Path | None = None  # file or folder of a benchmark
     split: Literal["held_out", "train"] = "held_out"  # of records
+    kinds: tuple[str, ...] = ()  # of a benchmark's questions, such as picture signature (default: all)
     limit: int | None = None  # how many questions, drawn by --seed (default: all)
     seed: int = 0  # of the draw
     distances: bool = False  # W2 to the truth after every step; records only, slower
@@ -98,6 +99,8 @@ class Command:
             raise ConfigError(f"--resamples needs 100 and --pages 1 at least, got {self.resamples} and {self.pages}")
         if self._is_records and self.path is not None:
             raise ConfigError("--path belongs to a benchmark; SOURCE is a folder already")
+        if self._is_records and self.kinds:
+            raise ConfigError("--kinds needs a benchmark; a folder of records is scored by kind anyway")
         if not self._is_records and (self.method == "match" or self.distances):
             raise ConfigError("--method match and --distances need a folder of records")
         if not self._is_records and self.path is None and self.source != "real":
@@ -118,14 +121,15 @@ class Command:
         return rows, count, {"source": self.source, "split": self.split, "skipped": [], **config}
 
     def _benchmark(self, output: Output) -> tuple[list[Row], int, dict[str, Any]]:
-        from docparse.benchmarks import load_benchmark
+        from docparse.benchmarks import load_benchmark, of_kinds
         from docparse.documents import Limits
         from docparse.item_reader import ItemReader, evaluate_items
         from docparse.pipeline import DocumentReader
 
         limits = Limits(pages=self.pages)
         read = ItemReader(DocumentReader.load(self._folder), limits)
-        benchmark = _load(load_benchmark, self.source, self.path, self.limit, self.seed)
+        benchmark = _load(load_benchmark, self.source, self.path, None if self.kinds else self.limit, self.seed)
+        benchmark = of_kinds(benchmark, self.kinds, self.limit, self.seed)
         items = sorted(benchmark.items, key=lambda item: (item.document, str(item.path)))  # a document is read once
         with _bar(output, len(items)) as advance:
             rows = evaluate_items(read, items, advance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from backbone.errors import ConfigError
 from docparse.benchmarks import bboxdocvqa, boundingdocs, docvqa, generated, mpdocvqa, real, slidevqa
 from docparse.benchmarks.items import Benchmark, Item, PageFile
 
-__all__ = ["BENCHMARKS", "Benchmark", "Item", "PageFile", "load_benchmark"]
+__all__ = ["BENCHMARKS", "Benchmark", "Item", "PageFile", "load_benchmark", "of_kinds"]
 
 _LOADERS: dict[str, Callable[[Path], Benchmark]] = {
     "docvqa": docvqa.load,
@@ -43,8 +43,25 @@ def load_benchmark(name: str, path: Path, limit: int | None = None, seed: int = 
         raise ConfigError(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}{hint}")
     if limit is not None and limit < 1:
         raise ConfigError(f"limit must be at least 1 item, got {limit}")
-    loaded = _LOADERS[name](path)
-    if limit is None or limit >= len(loaded.items):
-        return loaded
-    order = np.random.default_rng(seed).permutation(len(loaded.items))[:limit].tolist()
-    return replace(loaded, items=tuple(loaded.items[i] for i in order), expected=limit, skipped=())
+    return _drawn(_LOADERS[name](path), limit, seed)
+
+
+def of_kinds(benchmark: Benchmark, kinds: Sequence[str], limit: int | None = None, seed: int = 0) -> Benchmark:
+    """The items of some kinds alone, all if none is named; ``limit`` and ``seed`` as in `load_benchmark`.
+
+    Raises `ConfigError` for a kind that no item is of.
+    """
+    if not kinds:
+        return benchmark
+    known = sorted({item.kind for item in benchmark.items})
+    if unknown := sorted(set(kinds) - set(known)):
+        raise ConfigError(f"{benchmark.name} has no question of kind {unknown[0]!r}; there are {', '.join(known)}")
+    items = tuple(item for item in benchmark.items if item.kind in kinds)
+    return _drawn(replace(benchmark, items=items, expected=len(items), skipped=()), limit, seed)
+
+
+def _drawn(benchmark: Benchmark, limit: int | None, seed: int) -> Benchmark:
+    if limit is None or limit >= len(benchmark.items):
+        return benchmark
+    order = np.random.default_rng(seed).permutation(len(benchmark.items))[:limit].tolist()
+    return replace(benchmark, items=tuple(benchmark.items[i] for i in order), expected=limit, skipped=())

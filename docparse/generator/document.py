@@ -35,7 +35,8 @@ class Question:
 
     ``kind`` is what the evidence is: ``value`` (a field's value), ``cell``, ``row`` (of a table), ``address`` (a block
     of lines), ``sentence`` (a phrase inside running text), ``paragraph``, ``figure``, ``two`` (two regions, on one page
-    or two) or ``unanswerable``. ``note`` says what nearby could be mistaken for the evidence.
+    or two), what has no words (``picture``, ``signature``, ``stamp``, ``box``) or ``unanswerable``. ``note`` says what
+    nearby could be mistaken for the evidence.
     """
 
     text: str

@@ -84,6 +84,7 @@ class Draft:
     sheets: list[Sheet] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     section: str = ""
+    sights: bool = False  # whether photographs, drawings, signatures and stamps are set, and asked for
 
     @property
     def sheet(self) -> Sheet:
@@ -151,7 +152,7 @@ FOOTERS: dict[Split, tuple[str, ...]] = {
 }
 
 
-def new_draft(rng: Generator, split: Split, kind: str, target: int) -> Draft:
+def new_draft(rng: Generator, split: Split, kind: str, target: int, sights: bool = False) -> Draft:
     """A draft with a look, a paper and formats drawn for a kind of document."""
     slides = kind == "slides"
     dpi = float(rng.uniform(80, 110) if slides else rng.uniform(96, 150))
@@ -181,7 +182,7 @@ def new_draft(rng: Generator, split: Split, kind: str, target: int) -> Draft:
     )
     margin = round(float(rng.uniform(12, 25)) * dpi / 25.4)
     footer = pick(rng, FOOTERS[split])
-    return Draft(rng, split, Values.drawn(rng, split), look, dpi, paper, margin, target, footer)
+    return Draft(rng, split, Values.drawn(rng, split), look, dpi, paper, margin, target, footer, sights=sights)
 
 
 def scaled(look: Look, factor: float) -> Look:

@@ -14,7 +14,7 @@ from PIL import ImageDraw
 from backbone.contracts import Image
 from docparse.generator.document import Corners
 from docparse.generator.fonts import font
-from docparse.generator.sheet import AreaMark, LineMark, Sheet, TextMark
+from docparse.generator.sheet import AreaMark, LineMark, PictureMark, Sheet, TextMark
 
 MAXIMUM_ANGLE = 1.0  # degrees
 
@@ -65,6 +65,8 @@ def drawn(sheet: Sheet) -> Image:
             pencil.text((mark.x, mark.y), mark.text, mark.colour, font(mark.face))
         elif isinstance(mark, LineMark):
             _line(pencil, mark)
+        elif isinstance(mark, PictureMark):
+            _photograph(picture, mark)
         else:
             _area(pencil, mark)
     return np.array(picture)
@@ -92,6 +94,19 @@ def _area(pencil: ImageDraw.ImageDraw, mark: AreaMark) -> None:
         pencil.pieslice(points, *mark.angles, mark.fill, mark.outline, mark.width)
     else:
         pencil.polygon(points, mark.fill, mark.outline, mark.width)
+
+
+def _photograph(picture: Pillow.Image, mark: PictureMark) -> None:
+    """Clouds of colour, coarse and fine, as smooth and as busy as a photograph; never the paper's white for long."""
+    x0, y0, x1, y1 = (round(v) for v in mark.box)
+    width, height = max(1, x1 - x0), max(1, y1 - y0)
+    rng = np.random.default_rng(mark.seed)
+    total = np.zeros((height, width, 3), np.float32)
+    for cells, weight in ((2, 1.0), (6, 0.6), (24, 0.3), (90, 0.12)):
+        coarse = rng.normal(0, 1, (cells, cells, 3)).astype(np.float32)
+        total += weight * cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+    pixels = np.clip(120 + 45 * total, 5, 235).astype(np.uint8)
+    picture.paste(Pillow.fromarray(pixels), (x0, y0))
 
 
 def scanned(image: Image, scan: Scan) -> Image:

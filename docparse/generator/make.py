@@ -38,6 +38,7 @@ def make_document(
     scan: bool | None = None,
     most_questions: int = 8,
     unanswerable: float = 0.1,
+    sights: bool = False,
 ) -> GeneratedDocument:
     """The document of ``(seed, split)``; the same arguments give the same document, word for word and pixel for pixel.
 
@@ -52,6 +53,8 @@ def make_document(
         scan: whether the pages look scanned, turned by up to a degree; None decides for each document.
         most_questions: at most so many questions.
         unanswerable: share of questions that the document does not answer.
+        sights: whether reports, slides, letters and forms hold photographs, drawings, signatures, stamps and boxes to
+            tick, and most questions ask for those; without, documents are as before there were any.
 
     Raises:
         ConfigError: an unknown split or kind, pages outside 1 to 8, a share outside 0 to 1, or fonts not installed.
@@ -60,7 +63,7 @@ def make_document(
     stream = [np.random.default_rng((seed, SPLITS.index(split), i)) for i in range(3)]
     kind = kind or pick(stream[0], KINDS)
     template = pick(stream[0], tuple(TEMPLATES[kind][split]))
-    draft = new_draft(stream[0], split, kind, _pages(stream[0], pages))
+    draft = new_draft(stream[0], split, kind, _pages(stream[0], pages), sights)
     TEMPLATES[kind][split][template](draft)
     draft.finish()
     asked = questions(draft, stream[1], most_questions, unanswerable)

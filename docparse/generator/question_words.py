@@ -87,4 +87,8 @@ WEIGHTS = {
     "paragraph": 1.0,
     "figure": 0.8,
     "two": 1.0,
+    "picture": 6.0,
+    "signature": 6.0,
+    "stamp": 6.0,
+    "box": 2.0,
 }

@@ -46,7 +46,14 @@ class AreaMark(NamedTuple):
     angles: tuple[float, float] = (0.0, 0.0)
 
 
-Mark: TypeAlias = TextMark | LineMark | AreaMark
+class PictureMark(NamedTuple):
+    """A photograph of nothing in particular, drawn from ``seed`` into ``box``."""
+
+    box: Corners
+    seed: int
+
+
+Mark: TypeAlias = TextMark | LineMark | AreaMark | PictureMark
 
 
 @dataclass(frozen=True)

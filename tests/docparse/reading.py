@@ -13,7 +13,8 @@ import torch
 from docparse.config import DocparseConfig
 from docparse.data import Example, make_truth
 from docparse.evidence import ask_words
-from docparse.fields.words import DocumentWords, FloatArray, read_words, word_fields
+from docparse.fields.matching import word_fields
+from docparse.fields.words import DocumentWords, FloatArray, read_words
 from docparse.model import EvidenceNetwork, NetworkConfig
 
 

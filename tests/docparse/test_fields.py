@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backbone.errors import DataError
+from docparse.fields.matching import ALIKE, PLACES, UNIONS, word_fields
 from docparse.fields.text import KINDS, content_tokens, kinds, normal, stem
-from docparse.fields.words import ALIKE, PLACES, UNIONS, read_words, word_fields
+from docparse.fields.words import read_words
 from tests.docparse.reading import INVOICE, LettersEmbedder, invoice, page_of
 
 COLUMNS = [*PLACES, *("+".join(u) for u in UNIONS), "self"]

@@ -9,7 +9,8 @@ import torch
 from docparse.config import DocparseConfig
 from docparse.data import Example, make_truth
 from docparse.documents import Page, TextEmbedder
-from docparse.fields.words import read_words, word_fields
+from docparse.fields.matching import word_fields
+from docparse.fields.words import read_words
 from docparse.model import EvidenceNetwork
 from docparse.pipeline import DocumentReader
 from docparse.train import make_network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from docparse.generator import blocks
+from docparse.generator import blocks, sights
 from docparse.generator.document import Split
 from docparse.generator.draft import Draft
 from docparse.generator.fields import Field, chosen, composed, shuffled
@@ -95,6 +95,8 @@ def _ticks(draft: Draft, y: int) -> int:
             sheet.rule(x + 2, top + 2, x + side - 2, top + side - 2, look.ink, 2)
             sheet.rule(x + 2, top + side - 2, x + side - 2, top + 2, look.ink, 2)
         span, _ = sheet.text(x + side * 1.5, y, choice, face, look.ink, block=False)
+        if draft.sights:
+            sights.note_mark(draft, "box", (x, top, x + side, top + side), span, choice)
         if index == ticked:
             asks = (label.lower(), f"ticked {label.lower()}")
             draft.fact(
@@ -116,13 +118,21 @@ def _signature(draft: Draft, y: int) -> int:
         (left, draft.values.date(), "Place, date", "signature_date", "date of signature"),
         (right, draft.values.person(), "Signature", "signature", "name of the person who signed"),
     ):
-        span, _ = sheet.text(x + look.size, y, text, hand, (20, 20, 110))
+        drawn = draft.sights and key == "signature"
+        if drawn:
+            ink = sights.signature(draft, x + look.size, line - height(hand), draft.width * 0.35)
+        else:
+            span, _ = sheet.text(x + look.size, y, text, hand, (20, 20, 110))
         sheet.rule(x, line, x + draft.width * 0.4, line, look.ink)
-        sheet.text(x, line + 2, label, look.face(0.75), look.grey, block=False)
+        below, _ = sheet.text(x, line + 2, label, look.face(0.75), look.grey, block=False)
+        if drawn:
+            sights.note_mark(draft, "signature", ink, below)
+            continue
         kind = "date" if key.endswith("date") else "person"
         question = "When was it signed?" if kind == "date" else "Who signed the form?"
         draft.fact(key, (ask,), (question,), (text,), (span,), "value", kind)
-    return round(line + height(hand))
+    y = round(line + height(hand))
+    return sights.stamp(draft, right, y) if draft.sights and draft.chance(0.5) else y
 
 
 def _form(draft: Draft, arrangement: Callable[[Draft], str], paired: float) -> None:

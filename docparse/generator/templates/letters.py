@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docparse.generator import blocks
+from docparse.generator import blocks, sights
 from docparse.generator import vocabulary as v
 from docparse.generator.document import Split
 from docparse.generator.draft import Draft
@@ -123,8 +123,15 @@ def _close(draft: Draft, y: int) -> int:
     x = draft.margin + (draft.width * 0.55 if draft.chance(0.25) else 0)
     _, y = sheet.text(x, y, pick(draft.rng, _CLOSES[draft.split]), look.face(), look.ink)
     name, job = draft.values.person(), pick(draft.rng, v.JOBS)
-    _, y = sheet.text(x + look.size, y + look.size * 0.3, name.split()[-1], hand, (20, 20, 110))
+    ink = None
+    if draft.sights:
+        ink = sights.signature(draft, x + look.size, y + look.size * 0.3, draft.width * 0.35)
+        y = round(ink[3])
+    else:
+        _, y = sheet.text(x + look.size, y + look.size * 0.3, name.split()[-1], hand, (20, 20, 110))
     span, y = sheet.text(x, y + look.size * 0.3, name, look.face(), look.ink)
+    if ink:
+        sights.note_mark(draft, "signature", ink, span)
     draft.fact(
         "signer",
         ("name of the person who signed", "signer"),
@@ -144,6 +151,8 @@ def _close(draft: Draft, y: int) -> int:
         "value",
         "job",
     )
+    if draft.sights and draft.chance(0.5):
+        y = sights.stamp(draft, x, y + look.size)
     return y
 
 

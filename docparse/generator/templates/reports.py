@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docparse.generator import blocks
+from docparse.generator import blocks, sights
 from docparse.generator import vocabulary as v
 from docparse.generator.charts import chart, drawn_series
 from docparse.generator.document import Split
@@ -101,6 +101,7 @@ class _State:
         self.done = False
         self.taken: set[str] = set()
         self.used: set[str] = set()
+        self.seen: set[str] = set()
         self.figures = 0
         self.tables = 0
 
@@ -128,9 +129,13 @@ class _State:
         return True
 
     def piece(self) -> None:
-        """A paragraph, a figure, or (in one column) a table."""
+        """A paragraph, a figure, a picture where those are wanted, or (in one column) a table."""
         draft, at = self.draft, float(self.draft.rng.random())
-        if at < 0.14 and self.room(14):
+        if draft.sights and draft.chance(0.4) and self.room(sights.LINES):
+            self.figures += 1
+            tall = min(draft.bottom - self.y, self.width * float(draft.rng.uniform(0.35, 0.7)))
+            self.y = sights.figure(draft, self.x, self.y, self.width, tall, self.figures, self.seen)
+        elif at < 0.14 and self.room(14):
             self.figures += 1
             categories = (
                 periods(draft) if draft.chance(0.6) else several(draft.rng, v.COUNTRIES, draft.values.whole(3, 5))

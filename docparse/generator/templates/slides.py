@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docparse.generator import blocks, sentences
+from docparse.generator import blocks, sentences, sights
 from docparse.generator import vocabulary as v
 from docparse.generator.charts import chart, drawn_series
 from docparse.generator.document import Split
@@ -68,7 +68,10 @@ def _bullets(draft: Draft, x: float, y: float, width: float, taken: set[str]) ->
     return round(y)
 
 
-def _figure(draft: Draft, x: float, y: float, width: float, number: int) -> None:
+def _figure(draft: Draft, x: float, y: float, width: float, number: int, seen: set[str]) -> None:
+    if draft.sights and draft.chance(0.6):
+        sights.figure(draft, x, y, width, draft.bottom - y, number, seen)
+        return
     categories = periods(draft) if draft.chance(0.6) else several(draft.rng, v.COUNTRIES, draft.values.whole(3, 6))
     metric = pick(draft.rng, v.METRICS if draft.split == "train" else v.HELD_METRICS)
     series = drawn_series(draft, number, categories, metric)
@@ -111,6 +114,7 @@ def _deck(draft: Draft, styles: tuple[str, ...], picture_left: bool) -> None:
     if draft.target > 2:
         _cover(draft)
     taken: set[str] = set()
+    seen: set[str] = set()
     names = several(draft.rng, v.HEADINGS, 99)
     number = 0
     while not draft.full and names:
@@ -124,9 +128,9 @@ def _deck(draft: Draft, styles: tuple[str, ...], picture_left: bool) -> None:
             left, right = draft.margin, draft.margin + draft.width / 2
             text_x, picture_x = (right, left) if picture_left else (left, right)
             _bullets(draft, text_x, y, half, taken)
-            _figure(draft, picture_x, y, half, number)
+            _figure(draft, picture_x, y, half, number, seen)
         elif form < 0.72:
-            _figure(draft, draft.margin, y, draft.width, number)
+            _figure(draft, draft.margin, y, draft.width, number, seen)
         elif form < 0.9:
             columns, rows = matrix(draft, 7)
             placed = table(draft, draft.margin, y, draft.width, columns, rows, scale=0.85)
