@@ -27,11 +27,13 @@ class Command(ModelOptions):
 
         config = DemoConfig(host=self.host, port=self.port)
         from apps.demo.app import build_demo, serve
+        from navigation.agent_config import HydraConfig
 
         vlm = self.load()
+        hydra = HydraConfig(model=self.model, device=self.device)
         address = f"http://{self.host}:{self.port}"
         if not output.as_json:
             output.console.print(f"Fovea with {escape(vlm.name)}: {address} (Ctrl-C ends it)")
         output.json({"address": address, "model": vlm.name})
-        serve(build_demo(vlm, config), config, block=True)
+        serve(build_demo(vlm, config, hydra=hydra), config, block=True)
         return 0

@@ -10,20 +10,25 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import gradio as gr
 
-from apps.demo import documents_tab, search_tab, worlds_tab
+from apps.demo import documents_tab, navigate_tab, search_tab, worlds_tab
 from apps.demo.config import DemoConfig
 from apps.demo.context import DemoContext
 from apps.demo.documents_desk import Desk, Shelf, load_shipped
 from apps.demo.documents_view import DOCUMENTS_CSS
 from apps.demo.jobs import Jobs
+from apps.demo.navigate_pilot import Pilot
+from apps.demo.navigate_run import owner_of
+from apps.demo.navigate_view import NAVIGATE_CSS
 from apps.demo.style import CSS, theme
 from apps.demo.worlds_view import WORLDS_CSS
 from backbone.vlm import VLM
 from docparse.pipeline import DocumentReader
+from navigation.agent_config import HydraConfig
 
 TABS: list[tuple[str, Callable[[DemoContext], None]]] = [
     ("Search", search_tab.build),
     ("Documents", documents_tab.build),
+    ("Navigate", navigate_tab.build),
     ("Worlds", worlds_tab.build),
 ]
 
@@ -35,17 +40,20 @@ KEEP_UPLOADS_S = 3600
 
 
 def build_demo(
-    vlm: VLM, config: DemoConfig | None = None, load_reader: Callable[[], DocumentReader] = load_shipped
+    vlm: VLM,
+    config: DemoConfig | None = None,
+    load_reader: Callable[[], DocumentReader] = load_shipped,
+    hydra: HydraConfig | None = None,
 ) -> gr.Blocks:
     """The page with all tabs, not yet served.
 
     ``vlm`` runs one run at a time; worlds run beside it, a few at once, and so does the reader of documents, which
-    ``load_reader`` gives when it is first needed.
+    ``load_reader`` gives when it is first needed. ``hydra`` names the model that navigates, by default nano.
     """
     config = config or DemoConfig()
     worlds = Jobs(config.world_deadline_s, turns=config.max_worlds)
     documents = Desk(load_reader, Jobs(config.document_deadline_s), Shelf())
-    context = DemoContext(vlm, config, Jobs(config.deadline_s), worlds, documents)
+    context = DemoContext(vlm, config, Jobs(config.deadline_s), worlds, documents, Pilot(hydra or HydraConfig()))
     demo = gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S))
     with demo:
         gr.HTML(HEAD)
@@ -62,6 +70,7 @@ def _leave(context: DemoContext) -> Callable[[gr.Request], None]:
         owner = str(request.session_hash)
         context.jobs.cancel(owner)
         context.worlds.cancel(owner)
+        context.worlds.cancel(owner_of(owner))
         context.documents.leave(owner)
 
     return leave
@@ -74,7 +83,7 @@ def serve(demo: gr.Blocks, config: DemoConfig, *, block: bool) -> str:
         server_port=config.port,
         max_file_size=config.max_upload_bytes,
         theme=theme(),
-        css=CSS + WORLDS_CSS + DOCUMENTS_CSS,
+        css=CSS + WORLDS_CSS + DOCUMENTS_CSS + NAVIGATE_CSS,
         share=False,
         ssr_mode=False,
         mcp_server=False,

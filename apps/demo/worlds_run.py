@@ -78,7 +78,7 @@ def run_world(context: DemoContext, owner: str, read: Callable[[], RunRequest]) 
     try:
         yield update(status=status_html("waiting"), view="", metrics="")
         request = read()
-        screen = Screen(lambda: None)
+        screen = Screen[Snapshot](lambda: None)
         stream = context.worlds.stream(_work(request, screen), owner)
         try:
             for item in stream:
@@ -107,7 +107,9 @@ def run_world(context: DemoContext, owner: str, read: Callable[[], RunRequest]) 
         raise
 
 
-def _work(request: RunRequest, screen: Screen) -> Callable[[threading.Event, Callable[[Any], None]], EpisodeResult]:
+def _work(
+    request: RunRequest, screen: Screen[Snapshot]
+) -> Callable[[threading.Event, Callable[[Any], None]], EpisodeResult]:
     """The episode from opening its world to closing it, all in the one thread that runs this: so OpenGL wants it."""
 
     def work(stop: threading.Event, emit: Callable[[Any], None]) -> EpisodeResult:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from backbone.rollout.episode import Moment
 SHOW_EVERY_S = 0.1
 SHOW_PART = 1 / 3  # of the time, at most, goes into drawing; a world whose map is slow is shown less often
 FARTHEST_M = 10.0  # distances beyond are drawn black
+Shown = TypeVar("Shown")
 Phase = Literal["waiting", "opening", "running", "done", "cancelled", "failed"]
 
 
@@ -41,21 +42,21 @@ class Snapshot:
 
 
 @dataclass
-class Screen:
-    """Holds the newest snapshot. ``offer`` wakes the page only if it has taken the one before."""
+class Screen(Generic[Shown]):
+    """Holds the newest snapshot, whatever a tab draws. ``offer`` wakes the page only if it has taken the one before."""
 
     wake: Callable[[], None]
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _newest: Snapshot | None = None
+    _newest: Shown | None = None
 
-    def offer(self, snapshot: Snapshot) -> None:
+    def offer(self, snapshot: Shown) -> None:
         """Replace the newest snapshot."""
         with self._lock:
             waiting, self._newest = self._newest is not None, snapshot
         if not waiting:
             self.wake()
 
-    def take(self) -> Snapshot | None:
+    def take(self) -> Shown | None:
         """The newest snapshot that was not taken yet."""
         with self._lock:
             snapshot, self._newest = self._newest, None
@@ -65,7 +66,7 @@ class Screen:
 class Viewer:
     """Watches an episode in the world's own thread: keeps its pace, takes snapshots, ends it once ``stop`` is set."""
 
-    def __init__(self, screen: Screen, stop: threading.Event, steps_per_s: float | None) -> None:
+    def __init__(self, screen: Screen[Snapshot], stop: threading.Event, steps_per_s: float | None) -> None:
         """``steps_per_s`` is the fastest that steps are made; None does not slow them down."""
         self._screen, self._stop = screen, stop
         self._least_s = 1 / steps_per_s if steps_per_s else 0.0

@@ -23,13 +23,13 @@ _WAY, _AGENT, _GOAL, _VIEW = (36, 112, 214), (214, 60, 44), (232, 150, 20), (250
 class HomeMap:
     """The picture of a home without an episode, made once, and episodes drawn on copies of it."""
 
-    def __init__(self, home: Home) -> None:
-        """Draw rooms, doors and things."""
+    def __init__(self, home: Home, size: int = _SIZE) -> None:
+        """Draw rooms, doors and things; ``size`` is the longer side in pixels."""
         self.home = home
         x1, z1 = max(r.x1 for r in home.rooms), max(r.z1 for r in home.rooms)
-        self._scale = (_SIZE - 2 * _MARGIN) / max(x1, z1)
-        size = [round(v * self._scale) + 2 * _MARGIN for v in (z1, x1)]
-        self._base = np.full((*size, 3), _WALL, np.uint8)
+        self._scale = (size - 2 * _MARGIN) / max(x1, z1)
+        shape = [round(v * self._scale) + 2 * _MARGIN for v in (z1, x1)]
+        self._base = np.full((*shape, 3), _WALL, np.uint8)
         for r in home.rooms:
             self._polygon(self._base, [(r.x0, r.z0), (r.x1, r.z0), (r.x1, r.z1), (r.x0, r.z1)], _FLOOR)
         for d in home.doors:
@@ -40,15 +40,23 @@ class HomeMap:
         for thing in sorted(home.things, key=lambda t: t.position[1]):
             self._thing(self._base, thing.id, category_colour(thing.category), None)
         for r in home.rooms:
-            at = self._pixel((r.x0 + 0.12, r.z0 + 0.32))
-            place = (at[0] >> _FINE, at[1] >> _FINE)
-            cv2.putText(
-                self._base, r.name.replace("_", " "), place, cv2.FONT_HERSHEY_SIMPLEX, 0.32, _TEXT, 1, cv2.LINE_AA
-            )
+            place = tuple(int(v) for v in self.place((r.x0 + 0.12, r.z0 + 0.32)))
+            name, high = r.name.replace("_", " "), 0.32 * size / _SIZE
+            cv2.putText(self._base, name, place, cv2.FONT_HERSHEY_SIMPLEX, high, _TEXT, 1, cv2.LINE_AA)
+
+    def place(self, point: Sequence[float]) -> tuple[float, float]:
+        """The column and row of a point (x, z)."""
+        column, row = (_MARGIN + float(v) * self._scale for v in point)
+        return column, row
+
+    def walls(self) -> NDArray[np.bool_]:
+        """Where the picture (H, W) shows walls, or what lies outside."""
+        found: NDArray[np.bool_] = (self._base == np.array(_WALL, np.uint8)).all(-1)
+        return found
 
     def _pixel(self, point: Sequence[float]) -> tuple[int, int]:
         """A point's column and row, in fractions of a pixel for OpenCV's ``shift``."""
-        column, row = (_MARGIN + v * self._scale for v in point)
+        column, row = self.place(point)
         return round(column * 2**_FINE), round(row * 2**_FINE)
 
     def _polygon(self, image: Image, points: Sequence[Sequence[float]], colour: tuple[int, int, int]) -> None:
@@ -78,11 +86,7 @@ class HomeMap:
         shortest: NDArray[np.float64],
     ) -> Image:
         """The map with goal things and their view points, the shortest way (K, 2), the way taken and the agent."""
-        image = self._base.copy()
-        for view in views:
-            cv2.circle(image, self._pixel(view), 1 << _FINE, _VIEW, -1, cv2.LINE_AA, _FINE)
-        for thing_id in goals:
-            self._thing(image, thing_id, _GOAL, _GOAL)
+        image = self.plan(goals, views)
         for points, colour, thick in ((shortest, (150, 200, 150), 1), (way, _WAY, 2)):
             line = np.array([self._pixel(p) for p in points], np.int32)
             cv2.polylines(image, [line], False, colour, thick, cv2.LINE_AA, _FINE)
@@ -91,6 +95,15 @@ class HomeMap:
         tip += [(here[0] - 0.2 * dx + s * 0.2 * dz, here[1] - 0.2 * dz - s * 0.2 * dx) for s in (1, -1)]
         self._polygon(image, tip, _AGENT)
         cv2.circle(image, self._pixel(way[0]), 3 << _FINE, _WAY, -1, cv2.LINE_AA, _FINE)
+        return image
+
+    def plan(self, goals: Sequence[int], views: NDArray[np.float64]) -> Image:
+        """The map with goal things and their view points, and no episode."""
+        image = self._base.copy()
+        for view in views:
+            cv2.circle(image, self._pixel(view), 1 << _FINE, _VIEW, -1, cv2.LINE_AA, _FINE)
+        for thing_id in goals:
+            self._thing(image, thing_id, _GOAL, _GOAL)
         return image
 
 
