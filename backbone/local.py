@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,11 +23,12 @@ from backbone.contracts import Image, check_image
 from backbone.decoding import Rules, decode
 from backbone.encoding import Cost, Encoder
 from backbone.errors import CancelledError, ConfigError, DataError, ModelError
-from backbone.network import Decoder, Network
+from backbone.network import Decoder, Network, RowsDecoder
 from backbone.pixels import Pixels
 from backbone.prefix import PrefixCache, PrefixState
-from backbone.usage import generation_of, generations_of, prefix_of
-from backbone.vlm import VLM, Generation, Messages, Prefix
+from backbone.ragged import Row
+from backbone.usage import encoded_cost, generation_of, generations_of, prefix_of
+from backbone.vlm import VLM, Generation, Message, Messages, Prefix, check_lengths
 
 END_TOKENS = ("<|im_end|>", "<|endoftext|>")
 
@@ -121,7 +122,47 @@ class LocalVLM(VLM):
             batch = self._encoder.encode_batch(rendered, n, adapter, self._weights(), self.tokenizer.pad_token_id)
             seeds = [(seed, i) for _ in prompts for i in range(n)]
             out = decode(batch.make_decoder, batch.logits, seeds, rules, self.tokenizer, cancel, options.get("on_text"))
-            return generations_of(out, rendered, started, options.get("stage", "generate"))
+            costs = [encoded_cost(prompt) for prompt in rendered]
+            return generations_of(out, costs, started, options.get("stage", "generate"))
+
+    def generate_many(
+        self,
+        prefixes: Sequence[Prefix],
+        *,
+        seeds: Sequence[int],
+        temperature: float = 0.0,
+        max_new_tokens: int = 128,
+        stop: Sequence[str] = (),
+        cancel: threading.Event | None = None,
+        on_text: Callable[[int, str], None] | None = None,
+        stage: str = "generate",
+    ) -> list[Generation]:
+        """See `VLM.generate_many`."""
+        check_lengths("generate_many", prefixes, seeds)
+        states = [self._state(prefix) for prefix in prefixes]
+        if not self._together(s.adapter for s in states):
+            return super().generate_many(
+                prefixes,
+                seeds=seeds,
+                temperature=temperature,
+                max_new_tokens=max_new_tokens,
+                stop=stop,
+                cancel=cancel,
+                on_text=on_text,
+                stage=stage,
+            )
+        rules = self._rules(1, temperature, max_new_tokens, stop, None)
+        with self._call(states[0].adapter):
+            started = time.perf_counter()
+            _check_cancel(cancel)
+            logits = self.network.logits(torch.stack([s.last_hidden for s in states]))
+            stepper = self._rows_decoder(states, max_new_tokens)
+            try:
+                seeded = [(seed, 0) for seed in seeds]
+                out = decode(lambda: stepper, logits, seeded, rules, self.tokenizer, cancel, on_text)
+            finally:
+                stepper.release()
+            return generations_of(out, [Cost(reused=len(s.ids)) for s in states], started, stage)
 
     def _rules(
         self, n: int, temperature: float, limit: int, stop: Sequence[str], choices: Sequence[str] | None
@@ -136,11 +177,7 @@ class LocalVLM(VLM):
 
     def prefill(self, messages: Messages, *, adapter: str | None = None, generation_prompt: bool = True) -> Prefix:
         """See `VLM.prefill`."""
-        with self._call(adapter):
-            started = time.perf_counter()
-            prompt = self._chat.render(self._chat.prepare(messages), generation_prompt=generation_prompt)
-            state, cost = self._encoder.encode(prompt, adapter, self._weights())
-            return prefix_of(state, cost, started, "prefill")
+        return self.prefill_many([messages], adapter=adapter, generation_prompt=generation_prompt)[0]
 
     def extend(self, prefix: Prefix, messages: Messages, *, generation_prompt: bool = True) -> Prefix:
         """See `VLM.extend`.
@@ -152,15 +189,93 @@ class LocalVLM(VLM):
         with self._call(state.adapter):
             started = time.perf_counter()
             together = state.messages + self._chat.prepare(messages)
-            prompt = self._chat.render(together, generation_prompt=generation_prompt)
-            state, cost = self._encoder.encode(prompt, state.adapter, self._weights(), state)
-            return prefix_of(state, cost, started, "extend")
+            return self._encoded([together], [state], state.adapter, generation_prompt, started, "extend")[0]
+
+    def prefill_many(
+        self, conversations: Sequence[Messages], *, adapter: str | None = None, generation_prompt: bool = True
+    ) -> list[Prefix]:
+        """See `VLM.prefill_many`."""
+        with self._call(adapter):
+            started = time.perf_counter()
+            messages = [self._chat.prepare(m) for m in conversations]
+            return self._encoded(messages, [None] * len(messages), adapter, generation_prompt, started, "prefill")
+
+    def extend_many(
+        self, prefixes: Sequence[Prefix], additions: Sequence[Messages], *, generation_prompt: bool = True
+    ) -> list[Prefix]:
+        """See `VLM.extend_many`."""
+        check_lengths("extend_many", prefixes, additions)
+        states = [self._state(prefix) for prefix in prefixes]
+        if not self._together(s.adapter for s in states):
+            return super().extend_many(prefixes, additions, generation_prompt=generation_prompt)
+        with self._call(states[0].adapter):
+            started = time.perf_counter()
+            pairs = zip(states, additions, strict=True)
+            messages = [state.messages + self._chat.prepare(added) for state, added in pairs]
+            return self._encoded(messages, states, states[0].adapter, generation_prompt, started, "extend")
+
+    def _encoded(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        bases: Sequence[PrefixState | None],
+        adapter: str | None,
+        generation_prompt: bool,
+        started: float,
+        name: str,
+    ) -> list[Prefix]:
+        prompts = [self._chat.render(m, generation_prompt=generation_prompt) for m in conversations]
+        found = self._encoder.encode_many(prompts, adapter, self._weights(), bases)
+        share = 1000 * (time.perf_counter() - started) / max(len(found), 1)
+        return [prefix_of(state, cost, share, name) for state, cost in found]
 
     def next_logits(self, prefix: Prefix) -> Tensor:
         """Logits float32 (V,) of the token that follows the prefix."""
         state = self._state(prefix)
         with self._call(state.adapter):
             return self.network.logits(state.last_hidden)
+
+    def next_logits_many(self, prefixes: Sequence[Prefix], paths: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """Logits float32 (B, V) of what follows each prefix, or each prefix and the tokens of its path, in one pass.
+
+        The prefixes stay as they are.
+        """
+        paths = [()] * len(prefixes) if paths is None else paths
+        check_lengths("next_logits_many", prefixes, paths)
+        states = [self._state(prefix) for prefix in prefixes]
+        if not self._together(s.adapter for s in states):
+            return torch.stack([self._logits_after(p, path) for p, path in zip(prefixes, paths, strict=True)])
+        with self._call(states[0].adapter):
+            hidden = [state.last_hidden for state in states]
+            longer = [i for i, path in enumerate(paths) if len(path)]
+            if longer:
+                tails = self._hidden_after([states[i] for i in longer], [paths[i] for i in longer])
+                for i, tail in zip(longer, tails, strict=True):
+                    hidden[i] = tail
+            return self.network.logits(torch.stack(hidden))
+
+    def _hidden_after(self, states: Sequence[PrefixState], paths: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Hidden state (D,) at the last token of every path after its state, in one pass."""
+        device = self.network.device
+        rows = [
+            Row(s.history.continued(len(s.ids), len(p)), len(s.ids), len(p)) for s, p in zip(states, paths, strict=True)
+        ]
+        try:
+            ids = torch.tensor([[token for path in paths for token in path]], device=device)
+            where = [torch.arange(len(p)) + s.next_position for s, p in zip(states, paths, strict=True)]
+            embeddings, _ = self.network.embed(ids, [])
+            hidden = self.network.forward_rows(embeddings, torch.cat(where).expand(3, 1, -1), rows)
+        finally:
+            for row in reversed(rows):
+                row.history.release(row.begin, row.begin + row.count)
+        return [hidden[end - 1] for end in np.cumsum([row.count for row in rows])]
+
+    def _logits_after(self, prefix: Prefix, path: Sequence[int]) -> Tensor:
+        if not len(path):
+            return self.next_logits(prefix)
+        with torch.no_grad():
+            embeddings = self.network.text.embed_tokens(torch.tensor(path, device=self.network.device))
+            mask = torch.ones(len(path), prefix.length + len(path), dtype=torch.bool).tril(prefix.length)
+            return self.network.logits(self.run(prefix, embeddings, mask)[-1].to(self.network.dtype))
 
     def run(self, prefix: Prefix, embeddings: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Extra embeddings attend to a prefix in one pass that leaves the prefix as it is.
@@ -240,6 +355,14 @@ class LocalVLM(VLM):
     def _call(self, adapter: str | None, *, grad: bool = False) -> Iterator[str | None]:
         with self._lock, self.adapters.active(adapter), torch.set_grad_enabled(grad):
             yield adapter
+
+    def _together(self, adapters: Iterable[str | None]) -> bool:
+        """Whether prefixes with these adapters can share a pass."""
+        return self.network.ragged and len(set(adapters)) == 1
+
+    def _rows_decoder(self, states: Sequence[PrefixState], limit: int) -> RowsDecoder:
+        positions = torch.tensor([s.next_position for s in states])
+        return RowsDecoder(self.network, [(s.history, len(s.ids)) for s in states], positions, limit)
 
     def _weights(self) -> int:
         return self.network.weights_version() + (self.adapters.version << 40)

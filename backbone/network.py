@@ -17,7 +17,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from backbone.errors import DataError, ModelError
-from backbone.prefix import Features, KeyValues
+from backbone.prefix import Features
+from backbone.ragged import History, KeyValues, Row, ragged_attention, ragged_layers
 
 GROWTH = 128  # tokens added to a decoding buffer at a time
 
@@ -146,6 +147,24 @@ class Network:
         out = self.call(embeddings, positions, cache, mask, extra)
         return out, tuple((layer.keys, layer.values) for layer in layers)
 
+    @property
+    def ragged(self) -> bool:
+        """Whether passes over several histories are possible: with attention ``sdpa``, whose place they take."""
+        return bool(self.text.config._attn_implementation == "sdpa")
+
+    def forward_rows(
+        self, embeddings: Tensor, positions: Tensor, rows: Sequence[Row], extra: dict[str, Any] | None = None
+    ) -> Tensor:
+        """One causal pass over new tokens of several conversations, side by side, each after its own history.
+
+        Embeddings (1, N, D) and positions (3, 1, N) of all rows one after the other -> hidden (N, D). The histories
+        hold the new tokens' keys and values afterwards.
+        """
+        config = self.text.config
+        cache = Cache(layers=ragged_layers(rows, config, self.dtype, self.device))
+        with ragged_attention(config):
+            return self.call(embeddings, positions, cache, None, extra)[0]
+
     def call(
         self,
         embeddings: Tensor,
@@ -231,3 +250,38 @@ class Decoder:
             layer.select(index)
         self._positions = self._positions[:, index]
         self._mask = None if self._mask is None else self._mask[index]
+
+
+class RowsDecoder:
+    """Conversations of any lengths continued token by token, one row each, in the room behind their histories."""
+
+    def __init__(
+        self, network: Network, histories: Sequence[tuple[History, int]], positions: Tensor, limit: int
+    ) -> None:
+        """``histories`` with how many of their tokens are meant; ``positions`` (R,) are those of the next tokens.
+
+        At most ``limit`` tokens are appended; `release` gives their room back.
+        """
+        self._network, self._limit = network, limit
+        self._rows = [Row(history.continued(length, limit), length, 0) for history, length in histories]
+        self._claimed = tuple(self._rows)
+        self._positions = positions.to(network.device)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append one token (R,) to every row; logits float32 (R, V) of what follows."""
+        network = self._network
+        self._rows = [Row(row.history, row.begin + row.count, 1) for row in self._rows]
+        embeddings = network.text.embed_tokens(tokens[None].to(network.device))
+        hidden = network.forward_rows(embeddings, self._positions.expand(3, 1, -1), self._rows)
+        self._positions = self._positions + 1
+        return network.logits(hidden)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows."""
+        self._rows = [self._rows[i] for i in rows]
+        self._positions = self._positions[list(rows)]
+
+    def release(self) -> None:
+        """The last call: the histories are as they were."""
+        for row in reversed(self._claimed):
+            row.history.release(row.begin, row.begin + self._limit)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from backbone.chat import Picture, Prompt
+from backbone.ragged import History, KeyValues
 from backbone.vlm import Message
-
-KeyValues = tuple[tuple[Tensor, Tensor], ...]  # per layer, keys and values (1, heads, T, head width)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Features:
 
 @dataclass(frozen=True)
 class PrefixState:
-    """An encoded conversation. Nothing in it is ever written to: continuing it makes new tensors."""
+    """An encoded conversation. Nothing of it is ever written again: continuing it adds behind it, or makes a copy."""
 
     ids: NDArray[np.int64]  # (T,)
     pictures: tuple[Picture, ...]
@@ -48,20 +48,29 @@ class PrefixState:
     weights: int  # version of the weights that made it
     positions: Tensor = field(repr=False, compare=False)  # int64 (3, T) rotary
     next_position: int  # rotary position of the next text token
-    key_values: KeyValues = field(repr=False)
+    history: History = field(repr=False, compare=False)  # its first T tokens are this state's
     last_hidden: Tensor = field(repr=False)  # (D,) after the final norm, at the last token
 
     @property
+    def key_values(self) -> KeyValues:
+        """Views of its keys and values."""
+        return self.history.first(len(self.ids))
+
+    @property
     def bytes(self) -> int:
-        """Memory held."""
-        own = sum(t.numel() * t.element_size() for pair in self.key_values for t in pair)
-        return own + sum(f.bytes for f in self.features)
+        """Memory held; a history that several states share is counted with each of them."""
+        return self.history.bytes + sum(f.bytes for f in self.features)
 
     def key(self) -> str:
         """Content hash of tokens, pictures with their processor settings, adapter and weights."""
-        digest = hashlib.blake2b(self.ids.tobytes(), digest_size=20)
-        digest.update(repr((self.adapter, self.weights, [p.digest for p in self.pictures], self.starts)).encode())
-        return digest.hexdigest()
+        return key_of(self, self.adapter, self.weights)
+
+
+def key_of(prompt: Prompt | PrefixState, adapter: str | None, weights: int) -> str:
+    """`PrefixState.key` of the state that encoding ``prompt`` gives."""
+    digest = hashlib.blake2b(prompt.ids.tobytes(), digest_size=20)
+    digest.update(repr((adapter, weights, [p.digest for p in prompt.pictures], prompt.starts)).encode())
+    return digest.hexdigest()
 
 
 def common_length(state: PrefixState, prompt: Prompt) -> int:
@@ -82,12 +91,13 @@ def common_length(state: PrefixState, prompt: Prompt) -> int:
 
 
 class PrefixCache:
-    """Least recently used states, at most ``limit`` bytes of them."""
+    """Least recently used states, at most ``limit`` bytes of them; what several of them share is counted once."""
 
     def __init__(self, limit: int) -> None:
         """``limit`` 0 keeps nothing."""
         self._limit = limit
         self._states: OrderedDict[str, PrefixState] = OrderedDict()
+        self._held: dict[Any, tuple[History | Features, int]] = {}  # with how often states need it
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -107,12 +117,17 @@ class PrefixCache:
         self._states.move_to_end(best)
         return self._states[best], longest
 
+    def exact(self, prompt: Prompt, adapter: str | None, weights: int) -> PrefixState | None:
+        """The state of this very prompt, if it is held."""
+        key = key_of(prompt, adapter, weights)
+        if key in self._states:
+            self._states.move_to_end(key)
+        return self._states.get(key)
+
     def features(self, picture: Picture, adapter: str | None, weights: int) -> Features | None:
         """What the vision tower made of this very picture before, if it is still held."""
-        for state in reversed(self._states.values()):
-            if state.adapter == adapter and state.weights == weights and picture in state.pictures:
-                return state.features[state.pictures.index(picture)]
-        return None
+        found, _ = self._held.get((picture.digest, adapter, weights), (None, 0))
+        return found if isinstance(found, Features) else None
 
     def add(self, state: PrefixState) -> None:
         """Keep a state, dropping the least recently used ones; one larger than the limit is not kept."""
@@ -120,14 +135,32 @@ class PrefixCache:
         if state.bytes > self._limit or key in self._states:
             return
         self._states[key] = state
-        self.bytes += state.bytes
+        for name, part in _parts(state):
+            held, uses = self._held.get(name, (part, 0))
+            self._held[name] = held, uses + 1
+            self.bytes += 0 if uses else held.bytes
         while self.bytes > self._limit:
-            self.bytes -= self._states.popitem(last=False)[1].bytes
+            self._drop(self._states.popitem(last=False)[1])
+
+    def _drop(self, state: PrefixState) -> None:
+        for name, _ in _parts(state):
+            held, uses = self._held.pop(name)
+            if uses > 1:
+                self._held[name] = held, uses - 1
+            else:
+                self.bytes -= held.bytes
 
     def clear(self) -> None:
         """Forget everything."""
         self._states.clear()
+        self._held.clear()
         self.bytes = 0
+
+
+def _parts(state: PrefixState) -> Iterator[tuple[Any, History | Features]]:
+    yield state.history, state.history
+    for picture, features in zip(state.pictures, state.features, strict=True):
+        yield (picture.digest, state.adapter, state.weights), features
 
 
 def visual_after(pictures: Sequence[Picture], starts: Sequence[int], begin: int) -> int:

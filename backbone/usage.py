@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from backbone.chat import Prompt
 from backbone.contracts import Stage
@@ -12,9 +13,9 @@ from backbone.prefix import PrefixState
 from backbone.vlm import Generation, Prefix
 
 
-def prefix_of(state: PrefixState, cost: Cost, started: float, name: str) -> Prefix:
-    """A state as callers see it. ``started`` is a ``time.perf_counter()``."""
-    stage = Stage(name, cost.visual, cost.prompt, cost.reused, 0, cost.passes, _since(started))
+def prefix_of(state: PrefixState, cost: Cost, milliseconds: float, name: str) -> Prefix:
+    """A state as callers see it, and what it cost."""
+    stage = Stage(name, cost.visual, cost.prompt, cost.reused, 0, cost.passes, milliseconds)
     return Prefix(state.key(), len(state.ids), sum(p.tokens for p in state.pictures), stage, state)
 
 
@@ -23,19 +24,23 @@ def generation_of(out: Decoded, cost: Cost, started: float, name: str) -> Genera
     return _generation(out, slice(None), _stage(name, cost, out, started, slice(None), out.steps))
 
 
-def generations_of(out: Decoded, prompts: list[Prompt], started: float, name: str) -> list[Generation]:
+def encoded_cost(prompt: Prompt) -> Cost:
+    """What encoding a prompt costs without any prefix."""
+    return Cost(sum(p.tokens for p in prompt.pictures), len(prompt.ids), 0, 1)
+
+
+def generations_of(out: Decoded, costs: Sequence[Cost], started: float, name: str) -> list[Generation]:
     """One generation per prompt of a batch.
 
     Each stage has its own tokens and passes, the time to its own first token, and an equal part of the whole time, so
     that the stages of a batch add up to what it took.
     """
-    n = len(out.samples) // len(prompts)
+    n = len(out.samples) // len(costs)
     generations = []
-    for i, prompt in enumerate(prompts):
+    for i, cost in enumerate(costs):
         rows = slice(i * n, i * n + n)
-        cost = Cost(sum(p.tokens for p in prompt.pictures), len(prompt.ids), 0, 1)
         steps = max(s.sampled for s in out.samples[rows]) - 1
-        generations.append(_generation(out, rows, _stage(name, cost, out, started, rows, steps, len(prompts))))
+        generations.append(_generation(out, rows, _stage(name, cost, out, started, rows, steps, len(costs))))
     return generations
 
 

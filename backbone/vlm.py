@@ -20,7 +20,7 @@ from typing import Any
 
 from backbone.boxes import BoxConvention
 from backbone.contracts import Box, Stage
-from backbone.errors import UnsupportedError
+from backbone.errors import ConfigError, UnsupportedError
 from backbone.pixels import Pixels
 
 Message = dict[str, Any]
@@ -121,6 +121,53 @@ class VLM(ABC):
         """A new prefix that continues ``prefix``; the old one stays usable."""
         raise UnsupportedError(f"{self.name}: this engine keeps no prefixes; load local weights for extend()")
 
+    def prefill_many(
+        self, conversations: Sequence[Messages], *, adapter: str | None = None, generation_prompt: bool = True
+    ) -> list[Prefix]:
+        """`prefill` of several conversations; engines that can do so encode them together."""
+        return [self.prefill(m, adapter=adapter, generation_prompt=generation_prompt) for m in conversations]
+
+    def extend_many(
+        self, prefixes: Sequence[Prefix], additions: Sequence[Messages], *, generation_prompt: bool = True
+    ) -> list[Prefix]:
+        """`extend` of several prefixes, one addition each; engines that can do so encode them together."""
+        check_lengths("extend_many", prefixes, additions)
+        pairs = zip(prefixes, additions, strict=True)
+        return [self.extend(prefix, added, generation_prompt=generation_prompt) for prefix, added in pairs]
+
+    def generate_many(
+        self,
+        prefixes: Sequence[Prefix],
+        *,
+        seeds: Sequence[int],
+        temperature: float = 0.0,
+        max_new_tokens: int = 128,
+        stop: Sequence[str] = (),
+        cancel: threading.Event | None = None,
+        on_text: Callable[[int, str], None] | None = None,
+        stage: str = "generate",
+    ) -> list[Generation]:
+        """One continuation of each prefix with a seed of its own, as `generate` gives them; together if possible.
+
+        ``on_text(i, piece)`` streams the continuation of prefix ``i``.
+        """
+        check_lengths("generate_many", prefixes, seeds)
+        found = []
+        for i, (prefix, seed) in enumerate(zip(prefixes, seeds, strict=True)):
+            found.append(
+                self.generate(
+                    prefix,
+                    seed=seed,
+                    temperature=temperature,
+                    max_new_tokens=max_new_tokens,
+                    stop=stop,
+                    cancel=cancel,
+                    on_text=None if on_text is None else _numbered(on_text, i),
+                    stage=stage,
+                )
+            )
+        return found
+
     def forget(self) -> None:
         """Empty the prefix cache, so that the next call costs what it would alone; engines without one keep nothing."""
         return
@@ -143,3 +190,15 @@ class VLM(ABC):
     ) -> Box:
         """The family's four numbers, written for an image shown at ``width`` x ``height``, as a box of that image."""
         return self.boxes.decode(numbers, (width, height), self.encoded_size(width, height), label, score)
+
+
+def _numbered(on_text: Callable[[int, str], None], number: int) -> Callable[[int, str], None]:
+    return lambda _, piece: on_text(number, piece)
+
+
+def check_lengths(name: str, prefixes: Sequence[Any], others: Sequence[Any]) -> None:
+    """Raise `ConfigError` unless there is one of ``others`` for each prefix."""
+    if len(prefixes) != len(others):
+        raise ConfigError(
+            f"{name}: {len(prefixes)} prefixes and {len(others)} values for them; give one each, in order"
+        )

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from backbone.contracts import ActionChunk, ActionSpec, Ledger, Observation
-from backbone.errors import UnsupportedError, WorldError
+from backbone.contracts import ActionChunk, ActionSpec, Decision, Ledger, Observation, Session
+from backbone.errors import DataError, UnsupportedError, WorldError
 from backbone.vlm import VLM
 from navigation import prompts
 from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, OBS, ActionMap
@@ -24,7 +24,7 @@ from navigation.looking import Look, Views, fitted, front_of
 from navigation.memory import Landmark, Memory
 from navigation.parsing import parse_action, split_thought
 from navigation.switching import Switch, SwitchConfig, Why
-from navigation.talking import Speaker, Talk
+from navigation.talking import Add, Asking, Begin, Choose, LogProbs, Speaker, Talk, Write
 
 STREAM = 0x4A5  # keeps the decoding's dice apart from a world's with the same seed
 RETRY_TEMPERATURE = 0.7  # a second thought that differs from the first
@@ -71,7 +71,7 @@ class HydraAgent:
         self.actions = ActionMap.of(spec)
         self.speaker = Speaker.of(vlm, adapter, cached, cancel)
         self.on_thought = on_thought
-        if self.switch.needs_probability and self.speaker.chooser is None:
+        if self.switch.needs_probability and not self.speaker.knows_probabilities:
             raise UnsupportedError(
                 f"{vlm.name}: a threshold needs the probability of obs, which this engine does not give; "
                 "load local weights, or use strategy learned"
@@ -81,13 +81,31 @@ class HydraAgent:
         """Start an episode."""
         return HydraSession(self, instruction, seed)
 
+    def act_many(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Decision]:
+        """Decide for several episodes together, whatever each of them is at; the same as each session's own ``act``.
+
+        Raises:
+            WorldError: a session is closed, before any of the others did anything.
+            DataError: a session is not of this agent, or there is not one observation for each.
+        """
+        own = [s for s in sessions if isinstance(s, HydraSession) and s.agent is self]
+        if len(own) != len(sessions) or len(observations) != len(sessions) or len(set(own)) != len(own):
+            raise DataError(
+                f"act_many: expected different sessions of this agent with one observation each, got {len(sessions)} "
+                f"sessions, {len(set(own))} different ones of this agent, and {len(observations)} observations"
+            )
+        for session in own:
+            session.check_open()
+        pairs = zip(own, observations, strict=True)
+        return list(self.speaker.drive([session.step(observation) for session, observation in pairs]))
+
 
 class HydraSession:
     """One episode: its memory, its conversation, and where in the cycle it is."""
 
     def __init__(self, agent: HydraAgent, instruction: str, seed: int) -> None:
         """Nothing seen yet."""
-        self._agent, self._config = agent, agent.config
+        self.agent, self._config = agent, agent.config
         self._task, self._seed = instruction, seed
         self._switch = Switch(agent.switch, agent.config, seed)
         self._generator = np.random.default_rng((STREAM, seed))
@@ -105,16 +123,24 @@ class HydraSession:
 
     def act(self, observation: Observation) -> NavigationDecision:
         """Decide for one observation; the pictures of a look around follow the action that asked for them."""
+        self.check_open()
+        return self.agent.speaker.drive([self.step(observation)])[0]
+
+    def check_open(self) -> None:
+        """Raise `WorldError` if the session is closed."""
         if self._closed:
             raise WorldError("this session is closed; start another one")
+
+    def step(self, observation: Observation) -> Asking[NavigationDecision]:
+        """`act` as a generator of what it asks of the model."""
         if self._look is not None:
             found = self._look.feed(observation)
             if isinstance(found, str):
                 return self._decided(found, "looking", why=self._why)
             self._look = None
-            return self._slow(found)
+            return (yield from self._slow(found))
         why = self._due()
-        return self._begin_look(observation, why) if why is not None else self._fast(observation)
+        return self._begin_look(observation, why) if why is not None else (yield from self._fast(observation))
 
     def ask_to_think(self) -> None:
         """Look around and think at the next step, whatever the rule says (as stagnation does in rollouts)."""
@@ -128,7 +154,7 @@ class HydraSession:
     # Looking
 
     def _due(self) -> Why | None:
-        if not self._agent.switch.thinks:
+        if not self.agent.switch.thinks:
             return None
         if not self.memory.landmarks:
             return "start"
@@ -140,29 +166,29 @@ class HydraSession:
     def _fits(self) -> bool:
         """Whether one more fast turn has room in the context."""
         config = self._config
-        room = self._agent.vlm.visual_tokens(config.width, config.height) + TURN_ROOM
+        room = self.agent.vlm.visual_tokens(config.width, config.height) + TURN_ROOM
         return self._talk is None or self._talk.length + room <= config.context_tokens
 
     def _begin_look(self, observation: Observation, why: Why, notes: tuple[str, ...] = ()) -> NavigationDecision:
-        self._look, self._why, self._asked = Look(self._agent.actions), why, False
+        self._look, self._why, self._asked = Look(self.agent.actions), why, False
         return self._decided(self._look.first(observation), "obs", why=why, notes=notes)
 
     # Slow
 
-    def _slow(self, views: Views) -> NavigationDecision:
+    def _slow(self, views: Views) -> Asking[NavigationDecision]:
         """A new landmark, a new conversation, a thought and an action."""
-        config, agent = self._config, self._agent
+        config = self._config
         ahead, left, behind, right = (fitted(view, config.width, config.height) for view in views)
         self.memory = self.memory.add(Landmark((ahead, left, behind, right), self._steps), self._way)
         self._way, self._since = [], 0
         messages = prompts.cycle_messages(self._task, self.memory, ahead, config)
-        self._talk = talk = agent.speaker.begin(messages, "reading")
+        self._talk = talk = yield Begin(messages, "reading")
         self._turns = 0
-        thought, action, notes = self._think(talk)
+        thought, action, notes = yield from self._think(talk)
         self._reply = prompts.slow_reply(thought, action)
         return self._moved(action, "slow", why=self._why, thought=thought, notes=notes)
 
-    def _think(self, talk: Talk) -> tuple[str, str, tuple[str, ...]]:
+    def _think(self, talk: Talk) -> Asking[tuple[str, str, tuple[str, ...]]]:
         """A thought, the action that follows it, and what had to be repaired."""
         config = self._config
         thought, notes = "", list[str]()
@@ -170,7 +196,7 @@ class HydraSession:
             temperature = config.temperature if attempt == 0 else max(config.temperature, RETRY_TEMPERATURE)
             seed = int(self._generator.integers(2**31)) if temperature > 0 else 0
             limit = config.thought_tokens + REPLY_ROOM
-            generation = talk.write(limit, temperature, seed, self._listener(), "thinking")
+            generation = yield Write(talk, limit, temperature, seed, self._listener(), "thinking")
             thought, rest = split_thought(generation.texts[0])
             parsed = parse_action(rest)
             if parsed.action is not None and parsed.action in MOTOR_OR_END:
@@ -178,15 +204,16 @@ class HydraSession:
             notes.append(f"thought without an action: {parsed.note or parsed.action}")
             if not generation.finished[0]:
                 break  # too long: another one would be so as well
-        return thought, self._pick(talk, MOTOR_OR_END), tuple(notes)
+        return thought, (yield from self._pick(talk, MOTOR_OR_END)), tuple(notes)
 
-    def _pick(self, talk: Talk, choices: Sequence[str]) -> str:
+    def _pick(self, talk: Talk, choices: Sequence[str]) -> Asking[str]:
         if not self._config.constrained:
             return FALLBACK
-        return talk.choose(choices, self._config.temperature, self._generator).text
+        choice = yield Choose(talk, choices, self._config.temperature, self._generator)
+        return str(choice.text)
 
     def _listener(self) -> Callable[[str], None] | None:
-        tell = self._agent.on_thought
+        tell = self.agent.on_thought
         if tell is None:
             return None
         landmark = len(self.memory.landmarks)
@@ -194,45 +221,47 @@ class HydraSession:
 
     # Fast
 
-    def _fast(self, observation: Observation) -> NavigationDecision:
+    def _fast(self, observation: Observation) -> Asking[NavigationDecision]:
         """One frame, one action."""
-        talk = self._see(observation)
+        talk = yield from self._see(observation)
         notes: tuple[str, ...] = ()
-        log_obs = talk.log_probs(ALL).get(OBS) if self._agent.switch.thinks else None
+        log_obs = (yield LogProbs(talk, ALL)).get(OBS) if self.agent.switch.thinks else None
         probability = None if log_obs is None else float(np.exp(log_obs))
         why = self._switch.after(log_obs, self._since)
         action = OBS
         if why is None:
-            action, notes = self._choose(talk, ALL if self._switch.policy_may else MOTOR_OR_END)
+            action, notes = yield from self._choose(talk, ALL if self._switch.policy_may else MOTOR_OR_END)
             why = "policy" if action == OBS else None
         if why is not None:
             return replace(self._begin_look(observation, why, notes), obs_probability=probability)
         self._reply = prompts.fast_reply(action)
         return self._moved(action, "fast", probability=probability, notes=notes)
 
-    def _see(self, observation: Observation) -> Talk:
+    def _see(self, observation: Observation) -> Asking[Talk]:
         """The conversation with the present frame as its last turn."""
         config = self._config
         frame = fitted(front_of(observation), config.width, config.height)
-        full = not self._agent.switch.thinks and (self._turns >= config.window or not self._fits())
+        full = not self.agent.switch.thinks and (self._turns >= config.window or not self._fits())
         if self._talk is None or full:
-            self._talk = self._agent.speaker.begin(prompts.base_messages(self._task, frame, config), "reading")
-            self._turns = 0
+            talk: Talk = yield Begin(prompts.base_messages(self._task, frame, config), "reading")
+            self._talk, self._turns = talk, 0
         else:
-            self._talk.add([prompts.reply_turn(self._reply), prompts.fast_turn(frame)], "seeing")
+            talk = self._talk
+            yield Add(talk, [prompts.reply_turn(self._reply), prompts.fast_turn(frame)], "seeing")
         self._turns += 1
-        return self._talk
+        return talk
 
-    def _choose(self, talk: Talk, choices: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    def _choose(self, talk: Talk, choices: Sequence[str]) -> Asking[tuple[str, tuple[str, ...]]]:
         """The reply of a fast turn, and what had to be repaired."""
         config = self._config
         if config.constrained:
-            return self._pick(talk, choices), ()
+            return (yield from self._pick(talk, choices)), ()
         notes = []
         for attempt in range(config.fast_retries + 1):
             temperature = config.temperature if attempt == 0 else max(config.temperature, RETRY_TEMPERATURE)
             seed = int(self._generator.integers(2**31)) if temperature > 0 else 0
-            parsed = parse_action(talk.write(REPLY_ROOM, temperature, seed, None, "choosing").texts[0])
+            generation = yield Write(talk, REPLY_ROOM, temperature, seed, None, "choosing")
+            parsed = parse_action(generation.texts[0])
             notes += [parsed.note] if parsed.note else []
             if parsed.action is not None and parsed.action in choices:
                 return parsed.action, tuple(notes)
@@ -270,7 +299,7 @@ class HydraSession:
         reason = why or ""
         if mode == "slow":
             spent = tuple(replace(s, reasoned=s.name == "thinking", reason=reason) for s in spent)
-        chunk = ActionChunk(np.array([[self._agent.actions.index(action)]], np.float32), self._agent.spec)
+        chunk = ActionChunk(np.array([[self.agent.actions.index(action)]], np.float32), self.agent.spec)
         status = f"obs: {why}" if mode == "obs" else mode
         return NavigationDecision(
             chunk,

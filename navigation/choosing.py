@@ -33,6 +33,19 @@ class Choice:
     stage: Stage
 
 
+@dataclass(frozen=True)
+class Offer:
+    """What is to be chosen from and how; a temperature above 0 needs a generator."""
+
+    choices: Sequence[str]
+    temperature: float = 0.0
+    generator: np.random.Generator | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature > 0 and self.generator is None:
+            raise ConfigError("choose: drawing at a temperature needs a generator")
+
+
 @dataclass
 class Chooser:
     """The choices as token tries; made once for a model and reused for every step."""
@@ -42,9 +55,16 @@ class Chooser:
 
     def log_probs(self, prefix: Prefix, choices: Sequence[str]) -> dict[str, float]:
         """Log-probability among ``choices`` of every one that shares its first token with no other."""
-        trie = self._trie(choices)
-        shares = _log_shares(self._root(prefix), list(trie))
-        return {_only(trie[token]): float(share) for token, share in shares.items() if _only(trie[token])}
+        return self.log_probs_many([prefix], [choices])[0]
+
+    def log_probs_many(self, prefixes: Sequence[Prefix], choices: Sequence[Sequence[str]]) -> list[dict[str, float]]:
+        """`log_probs` of several prefixes, each with its own choices."""
+        found = []
+        for logits, offered in zip(self._logits(prefixes, [()] * len(prefixes)), choices, strict=True):
+            trie = self._trie(offered)
+            shares = _log_shares(logits, list(trie))
+            found.append({_only(trie[token]): share for token, share in shares.items() if _only(trie[token])})
+        return found
 
     def choose(
         self,
@@ -60,34 +80,18 @@ class Chooser:
         Raises:
             ConfigError: one choice is the beginning of another, or a temperature without a generator.
         """
-        if temperature > 0 and generator is None:
-            raise ConfigError("choose: drawing at a temperature needs a generator")
+        return self.choose_many([prefix], [Offer(choices, temperature, generator)], stage)[0]
+
+    def choose_many(self, prefixes: Sequence[Prefix], offers: Sequence[Offer], stage: str = "choose") -> list[Choice]:
+        """`choose` for several prefixes: those that branch at the same depth share a pass."""
         started = time.perf_counter()
-        node, passes, total = self._trie(choices), 0, 0.0
-        path: list[int] = []
-        known: dict[str, float] = {}
-        logits: FloatVector | None = None
-        while END not in node:
-            tokens = list(node)
-            if len(tokens) > 1:
-                if path:
-                    logits, passes = self._after(prefix, path), passes + 1
-                else:
-                    logits = self._root(prefix)
-                shares = _log_shares(logits, tokens)
-                known |= {_only(node[t]): total + float(s) for t, s in shares.items() if _only(node[t])}
-                token = _pick(shares, temperature, generator)
-                total += float(shares[token])
-            else:
-                token = tokens[0]
-            path.append(token)
-            node = node[token]
-        text = str(node[END])
-        known[text] = total
-        milliseconds = 1000 * (time.perf_counter() - started)
-        return Choice(
-            text, known, len(path), Stage(stage, 0, 0, prefix.length, len(path), passes, milliseconds, milliseconds)
-        )
+        walks = [_Walk(self._trie(offer.choices), offer) for offer in offers]
+        while branching := [i for i, walk in enumerate(walks) if walk.branches()]:
+            logits = self._logits([prefixes[i] for i in branching], [walks[i].path for i in branching])
+            for i, row in zip(branching, logits, strict=True):
+                walks[i].take(row)
+        share = 1000 * (time.perf_counter() - started) / max(len(walks), 1)
+        return [walk.choice(prefix.length, stage, share) for walk, prefix in zip(walks, prefixes, strict=True)]
 
     def _trie(self, choices: Sequence[str]) -> Trie:
         key = tuple(choices)
@@ -97,19 +101,46 @@ class Chooser:
             self._tries[key] = trie
         return self._tries[key]
 
-    def _root(self, prefix: Prefix) -> FloatVector:
-        return self.vlm.next_logits(prefix).double().cpu().numpy()
+    def _logits(self, prefixes: Sequence[Prefix], paths: Sequence[Sequence[int]]) -> FloatVector:
+        """Logits (B, V) after every prefix and the tokens of its path, which leave the prefix as it is."""
+        return self.vlm.next_logits_many(prefixes, paths).double().cpu().numpy()
 
-    def _after(self, prefix: Prefix, path: Sequence[int]) -> FloatVector:
-        """Logits (V,) after the prefix and the tokens of ``path``, which leave the prefix as it is."""
-        import torch
 
-        with torch.no_grad():
-            ids = torch.tensor(path, device=self.vlm.network.device)
-            embeddings = self.vlm.model.get_input_embeddings()(ids)  # (Q, D)
-            mask = torch.ones(len(path), prefix.length + len(path), dtype=torch.bool).tril(prefix.length)
-            hidden = self.vlm.run(prefix, embeddings, mask)[-1]
-            return self.vlm.network.logits(hidden.to(self.vlm.network.dtype)).double().cpu().numpy()
+@dataclass
+class _Walk:
+    """The way of one choice down its trie."""
+
+    node: Trie
+    offer: Offer
+    path: list[int] = field(default_factory=list)
+    known: dict[str, float] = field(default_factory=dict)
+    total: float = 0.0
+    passes: int = 0
+
+    def branches(self) -> bool:
+        """Go on to where the next token is open; False at the end."""
+        while END not in self.node and len(self.node) == 1:
+            self._go(next(iter(self.node)))
+        return END not in self.node
+
+    def take(self, logits: FloatVector) -> None:
+        """Take a token by the logits (V,) of the place that was reached."""
+        self.passes += bool(self.path)
+        shares = _log_shares(logits, list(self.node))
+        self.known |= {_only(self.node[t]): self.total + s for t, s in shares.items() if _only(self.node[t])}
+        token = _pick(shares, self.offer.temperature, self.offer.generator)
+        self.total += shares[token]
+        self._go(token)
+
+    def _go(self, token: int) -> None:
+        self.path.append(token)
+        self.node = self.node[token]
+
+    def choice(self, length: int, stage: str, milliseconds: float) -> Choice:
+        """What was reached after a prefix of ``length`` tokens."""
+        text, count = str(self.node[END]), len(self.path)
+        spent = Stage(stage, 0, 0, length, count, self.passes, milliseconds, milliseconds)
+        return Choice(text, {**self.known, text: self.total}, count, spent)
 
 
 def _only(node: Trie) -> str:

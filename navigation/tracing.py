@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backbone.contracts import Agent, Decision, Observation, Session
 from backbone.errors import DataError
+from backbone.rollout.agents import BatchedAgent
 from navigation.decisions import NavigationDecision
 
 
@@ -42,6 +43,18 @@ class TracedAgent:
         """Start an episode."""
         return TracedSession(self._agent.session(instruction, seed), trace_path(self._folder, seed), instruction)
 
+    def act_many(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Decision]:
+        """Decide for several sessions, in one inference if the agent can do that, and note it."""
+        traced = [session for session in sessions if isinstance(session, TracedSession)]
+        if len(traced) != len(sessions):
+            raise DataError(f"act_many: {len(sessions) - len(traced)} sessions are not of this agent")
+        if not isinstance(self._agent, BatchedAgent):
+            return [session.act(observation) for session, observation in zip(traced, observations, strict=True)]
+        decisions = self._agent.act_many([session.inner for session in traced], observations)
+        for session, decision in zip(traced, decisions, strict=True):
+            session.note(decision)
+        return decisions
+
 
 class TracedSession:
     """A session that remembers what it decided."""
@@ -55,8 +68,12 @@ class TracedSession:
     def act(self, observation: Observation) -> Decision:
         """Decide, and note it."""
         decision = self.inner.act(observation)
-        self._rows.append(record_of(decision, len(self._rows)))
+        self.note(decision)
         return decision
+
+    def note(self, decision: Decision) -> None:
+        """Remember a decision."""
+        self._rows.append(record_of(decision, len(self._rows)))
 
     def close(self) -> None:
         """Write the file, in one step, and release the session; a second call does nothing."""

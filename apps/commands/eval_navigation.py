@@ -44,6 +44,7 @@ class Command:
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # the folder that its scene ids start from
     against: tuple[Path, ...] = ()  # output directories of earlier evaluations, for paired comparison
     workers: int = 1
+    batch: int = 1  # episodes in lockstep in each worker, which an agent that can do so decides together
     backend: Literal["serial", "processes", "ray"] | None = None  # default: processes if there are several workers
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None  # a Ray cluster; default: one started here
     episode_timeout_s: float = 600.0
@@ -77,6 +78,7 @@ class Command:
             seed=self.seed,
             backend=self.backend or ("ray" if self.ray else "processes" if self.workers > 1 else "serial"),
             workers=self.workers,
+            batch=self.batch,
             ray=self.ray,
             episode_timeout_s=self.episode_timeout_s,
             retry_failed=self.retry_failed,
