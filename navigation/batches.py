@@ -15,6 +15,7 @@ from backbone.chat import Chat, Picture
 from backbone.errors import DataError, ModelError
 from backbone.local import LocalVLM
 from navigation.examples import Example
+from navigation.feature_store import FeatureStore
 
 IGNORE = -100
 Ints = NDArray[np.int64]
@@ -71,8 +72,11 @@ class Encoder:
         ends = np.flatnonzero(ids == self._end)
         return [(begin, int(ends[np.searchsorted(ends, begin)]) + 1) for begin in found]
 
-    def batch(self, rows: Sequence[Row]) -> dict[str, Tensor]:
-        """Rows padded on the right; under a causal mask nothing sees the padding, so no mask is needed."""
+    def batch(self, rows: Sequence[Row], *, patches: bool = True) -> dict[str, Any]:
+        """Rows padded on the right; under a causal mask nothing sees the padding, so no mask is needed.
+
+        Without ``patches`` it holds the pictures themselves, for a `FeatureStore`.
+        """
         length = max(len(r.ids) for r in rows)
         ids = np.full((len(rows), length), self.pad, np.int64)
         labels = np.full((len(rows), length), IGNORE, np.int64)
@@ -80,23 +84,27 @@ class Encoder:
         for i, row in enumerate(rows):
             ids[i, : len(row.ids)], labels[i, : len(row.ids)] = row.ids, row.labels
             positions[:, i, : len(row.ids)] = row.positions
-        patches, grids = self._chat.patches([p for r in rows for p in r.pictures])
-        return {
-            "ids": torch.from_numpy(ids),
-            "labels": torch.from_numpy(labels),
-            "positions": positions,
-            "patches": patches,
-            "grids": grids,
-        }
+        tokens = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels), "positions": positions}
+        pictures = [p for r in rows for p in r.pictures]
+        if not patches:
+            return {**tokens, "pictures": pictures}
+        made, grids = self._chat.patches(pictures)
+        return {**tokens, "patches": made, "grids": grids}
 
 
-def loss(vlm: LocalVLM, adapter: str | None, model: nn.Module, batch: dict[str, Tensor]) -> Any:
-    """Mean cross-entropy over the tokens to be learned, and the share of them that is right."""
+def loss(
+    vlm: LocalVLM, adapter: str | None, model: nn.Module, batch: dict[str, Any], store: FeatureStore | None = None
+) -> Any:
+    """Mean cross-entropy over the tokens to be learned, and the share of them that is right.
+
+    With a ``store`` the batch is one without patches, and the tower learns nothing.
+    """
     network = vlm.network
     following = torch.nn.functional.pad(batch["labels"][:, 1:], (0, 1), value=IGNORE)  # (B, T)
     wanted = following != IGNORE
     with vlm.adapters.active(adapter):
-        features = network.see(batch["patches"], batch["grids"])
+        see = network.see
+        features = store.features(batch["pictures"]) if store is not None else see(batch["patches"], batch["grids"])
         embeddings, extra = network.embed(batch["ids"], features)
         hidden = network.text(
             inputs_embeds=embeddings,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from backbone.curriculum import easy_vqa, shapes, text  # noqa: F401 - importing registers the sources
 from backbone.curriculum.sample import Sample, get_source
@@ -57,17 +57,18 @@ class Batches:
         size: int,
         seed: int,
         questions: Questions | None = None,
+        patches: bool = True,
     ) -> None:
-        """``questions`` takes the place of the trajectories in some batches."""
+        """``questions`` takes the place of the trajectories in some batches; ``patches`` as in `Encoder.batch`."""
         if not places:
             raise DataError("there are no examples to learn from")
         self._encoder, self._places, self._config = encoder, list(places), config
-        self._size, self._seed, self._questions = size, seed, questions or Questions()
+        self._size, self._seed, self._questions, self._patches = size, seed, questions or Questions(), patches
         self._order: tuple[int, NDArray[np.int64]] | None = None  # of the epoch drawn from last
 
-    def at(self, index: int) -> dict[str, Tensor]:
+    def at(self, index: int) -> dict[str, Any]:
         """Batch ``index`` as tensors."""
-        return self._encoder.batch([self._encoder.row(e) for e in self.examples(index)])
+        return self._encoder.batch([self._encoder.row(e) for e in self.examples(index)], patches=self._patches)
 
     def examples(self, index: int) -> list[Example]:
         """The examples of batch ``index``."""

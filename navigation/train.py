@@ -12,13 +12,14 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 from peft import LoraConfig
+from peft.helpers import disable_input_dtype_casting
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -29,6 +30,7 @@ from backbone.training_config import fast_precision
 from navigation.batches import Encoder, loss
 from navigation.config import NavigationConfig
 from navigation.even_pictures import even_pictures
+from navigation.feature_store import FeatureStore
 from navigation.mixing import Batches, Questions, find_places
 
 ADAPTER = "navigation"
@@ -60,6 +62,7 @@ class StageTraining:
     steps: int | None = None  # instead of ``epochs``
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # STATED bf16; auto: where the processor computes in it
     questions: Questions = field(default_factory=Questions)
+    store_mebibytes: int = 8192  # of features kept where the tower is frozen; 0 computes them every time
     checkpoint_minutes: float = 3.0
     log_every: int = 10
     threads: int | None = None
@@ -97,6 +100,11 @@ class StageTraining:
         parts = [r for part, r in ((self.language, LANGUAGE), (self.tower, TOWER)) if part == "lora"]
         return "|".join(parts)
 
+    @property
+    def resolved_precision(self) -> Literal["fp32", "bf16"]:
+        """What ``auto`` comes to here."""
+        return fast_precision() if self.precision == "auto" else self.precision
+
     def loop(self, examples: int) -> TrainingConfig:
         """The settings of the shared loop for so many examples."""
         return TrainingConfig(
@@ -108,7 +116,7 @@ class StageTraining:
             betas=self.betas,
             clip=self.clip,
             accumulate=self.accumulate,
-            precision=fast_precision() if self.precision == "auto" else self.precision,
+            precision=self.resolved_precision,
             seed=self.seed,
             checkpoint_minutes=self.checkpoint_minutes,
             log_every=self.log_every,
@@ -160,15 +168,18 @@ def train_stage(
     """
     places = find_places(folders, agent)
     encoder = Encoder(vlm, agent.context_tokens)
-    batches = Batches(encoder, places, agent, settings.batch // settings.accumulate, settings.seed, settings.questions)
+    name = ADAPTER if settings.has_adapter else None
+    keeps = settings.tower == "frozen" and settings.store_mebibytes > 0
+    store = FeatureStore(vlm, name, settings.store_mebibytes) if keeps else None
+    size = settings.batch // settings.accumulate
+    batches = Batches(encoder, places, agent, size, settings.seed, settings.questions, patches=store is None)
     kept = {"training": asdict(settings), "agent": asdict(agent), "examples": len(places), "model": vlm.name}
     kept["folders"] = [str(f) for f in folders]
-    name = ADAPTER if settings.has_adapter else None
     with learning(vlm, settings), even_pictures(vlm.model):
         result = train(
             vlm.model,
             batches.at,
-            lambda model, batch: _loss(vlm, name, model, batch),
+            lambda model, batch: loss(vlm, name, model, batch, store),
             settings.loop(len(places)),
             output,
             resume=resume,
@@ -180,10 +191,6 @@ def train_stage(
     return result
 
 
-def _loss(vlm: LocalVLM, name: str | None, model: nn.Module, batch: dict[str, Tensor]) -> Any:
-    return loss(vlm, name, model, batch)
-
-
 @contextmanager
 def learning(vlm: LocalVLM, settings: StageTraining) -> Iterator[None]:
     """Only the parts that `settings` names require a gradient inside; afterwards none does."""
@@ -193,7 +200,13 @@ def learning(vlm: LocalVLM, settings: StageTraining) -> Iterator[None]:
         if ADAPTER not in vlm.adapters.names:
             lora = LoraConfig(r=settings.rank, lora_alpha=settings.alpha, target_modules=settings.targets)
             vlm.adapters.attach(ADAPTER, lora)
-        if not vlm.adapters.trainable(ADAPTER):
+        vlm.adapters.trainable(ADAPTER)
+        learned = 0
+        for key, parameter in vlm.model.named_parameters():  # an adapter to go on from may have more than learns now
+            part = settings.tower if ".visual." in key else settings.language
+            parameter.requires_grad_(parameter.requires_grad and part == "lora")
+            learned += parameter.requires_grad
+        if not learned:
             raise ModelError(f"{vlm.name}: no layer matches the adapter's targets {settings.targets}")
     for part, module in (
         (settings.language, vlm.model.model.language_model),
@@ -202,10 +215,29 @@ def learning(vlm: LocalVLM, settings: StageTraining) -> Iterator[None]:
         if part == "full":
             for parameter in module.parameters():
                 parameter.requires_grad_(True)
+    light = settings.resolved_precision == "bf16" and settings.has_adapter and not settings.has_base
     try:
-        yield
+        with halved(vlm.model) if light else nullcontext():
+            yield
     finally:
         vlm.model.requires_grad_(False)
+
+
+@contextmanager
+def halved(model: nn.Module) -> Iterator[None]:
+    """What does not learn in bfloat16 inside, as it was afterwards; what learns stays as it is.
+
+    Between layers that compute in bfloat16 anyway nothing need be converted then, a fifth of a small model's step.
+    """
+    kept = {p: p.data for p in model.parameters() if not p.requires_grad and p.dtype == torch.float32}
+    for parameter, values in kept.items():
+        parameter.data = values.to(torch.bfloat16)
+    try:
+        with disable_input_dtype_casting(model):
+            yield
+    finally:
+        for parameter, values in kept.items():
+            parameter.data = values
 
 
 def save(vlm: LocalVLM, settings: StageTraining, output: Path) -> None:

@@ -27,12 +27,15 @@ DEFAULT_WORLD: Literal["rooms"] = "rooms"
 class Command(ModelOptions):
     """Train the navigating agent: stage1 (shortest ways), stage2 (memory and thoughts), irft (learning when to think).
 
+    sight comes before them for a model that has hardly seen a home: its tower learns from labelled frames of training
+    homes, made on the way.
+
     stage1 and stage2 learn from what `fovea data navigation` made. irft plays episodes with the present weights, keeps
     what succeeded, repairs what failed, trains on both, and does so again. Weights are left in OUTPUT/adapter as LoRA,
     or, if parts of the base learn too, in OUTPUT/model. Ctrl-C leaves a checkpoint from which the same command goes on.
     """
 
-    stage: tyro.conf.Positional[Literal["stage1", "stage2", "irft"]]
+    stage: tyro.conf.Positional[Literal["sight", "stage1", "stage2", "irft"]]
     data: tuple[Path, ...] = ()  # folders of episodes, for stage1 and stage2
     adapter: str = ""  # a LoRA directory to go on from
     output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # default: runs/navigation-STAGE
@@ -63,10 +66,12 @@ class Command(ModelOptions):
     def run(self, output: Output) -> int:
         """Train and save; exit code 130 if it was stopped before the end."""
         self.check()
-        if self.stage != "irft" and not self.data:
+        if self.stage in ("stage1", "stage2") and not self.data:
             raise ConfigError(f"{self.stage} needs --data DIR, as made by: fovea data navigation {self.stage}")
         folder = self.output or Path("runs") / f"navigation-{self.stage}"
         check_folder(folder)
+        if self.stage == "sight":
+            return self._sight(folder, output)
         return self._rounds(folder, output) if self.stage == "irft" else self._stage(folder, output)
 
     def settings(self) -> tuple[StageTraining, NavigationConfig]:
@@ -85,6 +90,33 @@ class Command(ModelOptions):
         if self.questions is not None:
             changes["questions"] = replace(base.questions, share=self.questions)
         return replace(base, seed=self.seed, **changes), NavigationConfig.preset(preset)
+
+    def _sight(self, folder: Path, output: Output) -> int:
+        from backbone.local import LocalVLM
+        from navigation.agent_config import load, preset_for
+        from navigation.config import NavigationConfig
+        from navigation.sight import SightTraining, train_sight
+
+        given = {"steps": self.steps, "learning_rate": self.learning_rate, "rank": self.rank, "frames": self.batch}
+        settings = SightTraining(
+            threads=self.threads, seed=self.seed, **{k: v for k, v in given.items() if v is not None}
+        )
+        agent = NavigationConfig.preset(self.preset or preset_for(self.model))
+        vlm, _ = load(self.model, agent, self.adapter, self.device)
+        if not isinstance(vlm, LocalVLM):
+            raise UnsupportedError(f"{self.model} is not local; training needs weights in this process")
+        result = train_sight(vlm, folder, agent, settings)
+        if not output.as_json:
+            state = f"stopped ({result.stopped}), start again to go on" if result.stopped else "done"
+            output.console.print(f"{state}: {result.steps} steps, {result.metrics}")
+            output.console.print(
+                f"go on: fovea train navigation stage1 --adapter {folder / 'adapter'} --data ...",
+                markup=False,
+                soft_wrap=True,
+            )
+        plain = {**asdict(result), "checkpoint": str(result.checkpoint)}
+        output.json({"result": plain, "weights": str(folder / "adapter"), "settings": asdict(settings)})
+        return 130 if result.stopped else 0
 
     def _stage(self, folder: Path, output: Output) -> int:
         from backbone.local import LocalVLM

@@ -1,0 +1,147 @@
+"""Learning to see homes: what lies at every visual token of a frame, and how far away it is, before any way is learned.
+
+OUR CHOICE, for models that have hardly seen a home: a trajectory teaches its tower one action a frame, a frame with the
+simulator's labels a class and a distance at each of its tokens. Only the tower's adapter learns; the classifiers are
+kept beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from backbone.chat import Chat
+from backbone.errors import ConfigError, ModelError
+from backbone.local import LocalVLM
+from backbone.prefix import Features
+from backbone.training import TrainingConfig, TrainingResult, train
+from backbone.training_config import fast_precision
+from navigation.config import NavigationConfig
+from navigation.even_pictures import even_pictures
+from navigation.glimpse_maps import CELL, DEPTH_BINS, IGNORE, KINDS, maps
+from navigation.glimpses import glimpse
+from navigation.train import ADAPTER, StageTraining, learning
+
+CLASSES = {"kind": len(KINDS), "depth": DEPTH_BINS}
+HEADS_FILE = "sight.safetensors"
+STREAM = 0x516  # keeps these frames apart from those of the questions with the same seed
+
+
+@dataclass(frozen=True)
+class SightTraining:
+    """How the tower learns to see. All values are OUR CHOICE."""
+
+    steps: int = 1500
+    frames: int = 24  # of each step
+    learning_rate: float = 2e-3
+    rank: int = 32  # of the adapter, which later stages go on with
+    checkpoint_minutes: float = 3.0
+    threads: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key in ("steps", "frames", "rank"):
+            if getattr(self, key) < 1:
+                raise ConfigError(f"sight: {key} must be at least 1, got {getattr(self, key)}")
+
+
+class SightHeads(nn.Module):
+    """Linear classifiers over the visual tokens that the language model reads."""
+
+    def __init__(self, width: int) -> None:
+        """``width`` is that of the tower's output."""
+        super().__init__()
+        self.heads = nn.ModuleDict({name: nn.Linear(width, classes) for name, classes in CLASSES.items()})
+
+    def forward(self, features: Tensor) -> dict[str, Tensor]:
+        """``features`` (N, width) -> logits (N, classes) by the map's name."""
+        return {name: head(features) for name, head in self.heads.items()}
+
+
+class Sighted(nn.Module):
+    """A model's tower with the classifiers, for the training loop."""
+
+    def __init__(self, vlm: LocalVLM, heads: SightHeads) -> None:
+        """``vlm`` is trained in place."""
+        super().__init__()
+        self.model, self.heads = vlm.model, heads
+
+
+def frames_at(chat: Chat, agent: NavigationConfig, count: int, seed: int, index: int) -> dict[str, Tensor]:
+    """Batch ``index``: patches and grids of frames of training homes, and the labels of all their tokens, (N,) each."""
+    rng = np.random.default_rng([STREAM, seed, index])
+    shown = [glimpse(rng, (agent.width, agent.height)) for _ in range(count)]
+    labels = [maps(s) for s in shown]
+    patches, grids = chat.patches([chat.picture(s.rgb) for s in shown])
+    flat = {name: torch.from_numpy(np.concatenate([m[name].ravel() for m in labels])) for name in CLASSES}
+    return {"patches": patches, "grids": grids, **flat}
+
+
+def sight_loss(
+    vlm: LocalVLM, heads: SightHeads, adapter: str | None, batch: dict[str, Tensor]
+) -> tuple[Tensor, dict[str, float | Tensor]]:
+    """Sum of the mean cross-entropies of both maps, and the share of each that is right."""
+    with vlm.adapters.active(adapter):
+        features: list[Features] = vlm.network.see(batch["patches"], batch["grids"])
+    told = heads(torch.cat([f.merged for f in features]).float())
+    losses: list[Tensor] = []
+    right: dict[str, float | Tensor] = {}
+    for name, logits in told.items():
+        labels = batch[name]
+        if len(labels) != len(logits):
+            raise ModelError(f"{vlm.name}: {len(logits)} visual tokens for {len(labels)} labels of {CELL} pixels each")
+        losses.append(nn.functional.cross_entropy(logits.float(), labels, ignore_index=IGNORE))
+        known = labels != IGNORE
+        right[name] = (logits.argmax(-1) == labels)[known].float().mean()
+    return torch.stack(losses).sum(), right
+
+
+def train_sight(
+    vlm: LocalVLM, output: Path, agent: NavigationConfig, settings: SightTraining, *, resume: bool = True
+) -> TrainingResult:
+    """Train the adapter of ``vlm``'s tower; leaves ``output/adapter`` (PEFT) with the classifiers in `HEADS_FILE`.
+
+    Raises:
+        ModelError: the model's visual tokens are not squares of `CELL` pixels.
+    """
+    own = vlm.visual_tokens(agent.width, agent.height)
+    if own != (agent.width // CELL) * (agent.height // CELL):
+        raise ModelError(f"{vlm.name}: {own} visual tokens a frame; labels are made for squares of {CELL} pixels")
+    torch.manual_seed(settings.seed)
+    heads = SightHeads(vlm.network.width)
+    module = Sighted(vlm, heads)
+    chat = Chat(vlm.processor, vlm.pixels)
+    loop = TrainingConfig(
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        warmup_fraction=0.05,
+        precision=fast_precision(),
+        seed=settings.seed,
+        checkpoint_minutes=settings.checkpoint_minutes,
+        threads=settings.threads,
+    )
+    both = StageTraining(language="lora", tower="lora", rank=settings.rank, alpha=2 * settings.rank)
+    record: dict[str, Any] = {"sight": asdict(settings), "agent": asdict(agent), "model": vlm.name}
+    with learning(vlm, both), even_pictures(vlm.model):
+        for name, parameter in vlm.model.named_parameters():
+            parameter.requires_grad_(parameter.requires_grad and ".visual." in name)
+        result = train(
+            module,
+            lambda index: frames_at(chat, agent, settings.frames, settings.seed, index),
+            lambda _, batch: sight_loss(vlm, heads, ADAPTER, batch),
+            loop,
+            output,
+            resume=resume,
+            config_record=record,
+        )
+    vlm.adapters.save(ADAPTER, output / "adapter")
+    save_file({k: v.contiguous() for k, v in heads.state_dict().items()}, output / "adapter" / HEADS_FILE)
+    (output / "agent.json").write_text(json.dumps(asdict(agent), indent=1) + "\n", encoding="utf-8")
+    return result
