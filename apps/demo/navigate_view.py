@@ -61,7 +61,8 @@ def results_html(contenders: Sequence[Contender], rows: Sequence[EpisodeResult])
 
 def lanes_html(lanes: Sequence[LaneShown]) -> str:
     """All lanes side by side, and what the colours mean."""
-    return f'<div class="fv-nav">{"".join(_lane(n, lane) for n, lane in enumerate(lanes))}</div>{_legend()}'
+    shown = "".join(_lane(number, lane) for number, lane in enumerate(lanes))
+    return f'<div class="fv-nav" data-lanes="{len(lanes)}">{shown}</div>{_legend()}'
 
 
 def _lane(number: int, lane: LaneShown) -> str:
@@ -74,7 +75,7 @@ def _lane(number: int, lane: LaneShown) -> str:
         f"<header><b>{escape(lane.contender.title)}</b><span>{words}</span></header>"
         f'<div class="fv-track"><i class="fv-visual" style="width:{part:.1f}%"></i></div>'
         f'<div class="fv-nav-scene"><div class="fv-nav-map">{_figure("map", pictures.drawing)}</div>'
-        f'<div class="fv-nav-eyes">{_figure("ahead", pictures.ahead)}{_clock(lane)}{_around(lane)}</div></div>'
+        f'<div class="fv-nav-ahead">{_figure("ahead", pictures.ahead)}</div>{_clock(lane)}{_around(lane)}</div>'
         "</article>"
     )
 
@@ -167,7 +168,7 @@ NAVIGATE_CSS = """
 #navigate-view:not(:has(img)), #navigate-thoughts:not(:has(section)), #navigate-results:not(:has(table)) {
   display: none; }
 .fv-nav { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 12px; }
-.fv-nav-lane { container-type: inline-size; background: #12141a; color: #e6e8ec; border-radius: 10px; padding: 10px;
+.fv-nav-lane { background: #12141a; color: #e6e8ec; border-radius: 10px; padding: 10px;
   display: grid; gap: 8px; align-content: start; }
 .fv-nav-lane header { display: flex; justify-content: space-between; gap: 12px; align-items: baseline; }
 .fv-nav-lane header b { color: #fff; }
@@ -177,22 +178,24 @@ NAVIGATE_CSS = """
 .fv-nav-lane[data-state=ended] header span { background: #2e7d4f; }
 .fv-nav-lane[data-state=failed] header span { background: #b42318; }
 .fv-nav-lane .fv-track { height: 4px; background: #2a2f3a; }
-.fv-nav-scene { display: grid; gap: 10px; }
+.fv-nav-scene { display: grid; gap: 10px; align-items: start; grid-template-columns: repeat(2, minmax(0, 1fr));
+  grid-template-areas: "map map" "ahead clock" "around around"; }
+.fv-nav-map { grid-area: map; } .fv-nav-ahead { grid-area: ahead; }
 .fv-nav figure { margin: 0; position: relative; min-width: 0; }
+.fv-nav-steering { margin: 4px 0 0; font-size: .85rem; }
 .fv-nav img { width: 100%; height: auto; display: block; border-radius: 6px; }
 .fv-nav figcaption { position: absolute; left: 5px; top: 5px; padding: 0 6px; border-radius: 4px; font-size: .72rem;
   background: rgb(18 20 26 / .78); color: #e6e8ec; }
 .fv-nav-map figcaption { top: auto; bottom: 5px; }
-.fv-nav-eyes { display: grid; gap: 8px 12px; align-content: start;
-  grid-template-columns: repeat(2, minmax(0, 1fr)); }
-.fv-nav-around { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 4px; grid-column: 1 / -1; }
+.fv-nav-around { grid-area: around; display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 4px; }
 .fv-nav-around p { margin: 0; font-size: .8rem; color: #aab1bd; grid-column: 1 / -1; }
-@container (min-width: 560px) {
-  .fv-nav-scene { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
-  .fv-nav-eyes { grid-template-columns: minmax(0, 1fr); }
+@media (min-width: 1000px) {
+  [data-lanes="1"] .fv-nav-scene { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr);
+    grid-template-rows: auto 1fr; grid-template-areas: "map ahead" "map clock" "around around"; }
 }
 .fv-nav-around figcaption { font-size: .6rem; left: 2px; top: 2px; padding: 0 4px; }
-.fv-nav-clock { margin: 0; font-size: .84rem; font-variant-numeric: tabular-nums; }
+.fv-nav-clock { grid-area: clock; margin: 0; font-size: .84rem; font-variant-numeric: tabular-nums;
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(150px, 100%), 1fr)); column-gap: 16px; }
 .fv-nav-clock > div { display: flex; justify-content: space-between; gap: 8px; padding: 1px 0;
   border-bottom: 1px solid #2a2f3a; }
 .fv-nav-clock dt { color: #aab1bd; font-weight: 400; } .fv-nav-clock dd { margin: 0; color: #fff; }

@@ -96,6 +96,8 @@ CSS = """
 .fv-scroll { overflow-x: auto; contain: inline-size; }
 .tab-container button.selected, button[role=tab][aria-selected=true] { color: var(--primary-700); }
 .dark button[role=tab][aria-selected=true] { color: var(--primary-400); }
+/* All tabs have room on a phone. */
+@media (max-width: 640px) { .tab-container button { padding-inline: 9px !important; font-size: .88rem !important; } }
 #search-boxes img { max-height: 480px; object-fit: contain; }
 #search-crops, #search-crops .grid-wrap { min-height: 0 !important; height: auto !important; }
 .fv-ledger table { width: 100%; border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums;
