@@ -23,6 +23,7 @@ class DocparseConfig:
     regions: RegionConfig = field(default_factory=RegionConfig)
     settled: float = 0.5  # OUR CHOICE: probability from which an answer is given
     longest_answer: int = 80  # words
+    sights: bool = True  # look at the pages where a question asks for a figure, a signature, a stamp or a box to tick
 
     def __post_init__(self) -> None:
         if not 0 <= self.settled <= 1 or self.longest_answer < 1:

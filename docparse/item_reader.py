@@ -16,7 +16,7 @@ from backbone.contracts import Stage
 from backbone.errors import DataError
 from docparse.areas import Place
 from docparse.benchmarks.items import Item, PageFile
-from docparse.documents import Limits, Page, open_document
+from docparse.documents import Document, Limits, Page, Sights, open_document
 from docparse.fields.words import read_words
 from docparse.pipeline import DocumentAnswer, DocumentReader, DocumentSession
 from docparse.scoring import Prediction, Row, Truth, score
@@ -30,6 +30,13 @@ class ItemReader:
         self.reader = reader
         self.limits = limits or Limits()
         self._last: tuple[Any, DocumentSession] | None = None
+        self._open: list[Document] = []
+
+    def close(self) -> None:
+        """Forget the document read last."""
+        self._last = None
+        while self._open:
+            self._open.pop().close()
 
     def __call__(self, item: Item, truth: Truth) -> Prediction:
         """The answer with its regions in pixels of the item's pages; ``milliseconds`` are those after reading.
@@ -45,36 +52,49 @@ class ItemReader:
     def _session(self, item: Item) -> DocumentSession:
         key = item.path or tuple(page.name for page in item.pages)
         if self._last is None or self._last[0] != key:
-            self._last = None  # not two documents in memory
+            self.close()  # not two documents in memory
             self._last = key, self._open_file(item) if item.path is not None else self._open_pages(item)
         return self._last[1]
 
     def _open_file(self, item: Item) -> DocumentSession:
         if item.path is None:
             raise DataError(f"item {item.id} has no file")
-        with open_document(item.path, self.limits) as document:
-            if len(document) < len(item.pages):
-                raise DataError(
-                    f"{document.name}: {len(item.pages)} pages are asked about, {len(document)} can be read"
-                )
-            return self.reader.session(document)
+        document = open_document(item.path, self.limits)
+        self._open = [document]
+        if len(document) < len(item.pages):
+            raise DataError(f"{document.name}: {len(item.pages)} pages are asked about, {len(document)} can be read")
+        return self.reader.session(document)
 
     def _open_pages(self, item: Item) -> DocumentSession:
         if len(item.pages) > self.limits.pages:
             raise DataError(f"item {item.id}: {len(item.pages)} pages, more than the limit of {self.limits.pages}")
         started = time.perf_counter()
-        pages = [replace(self._page(page), index=index) for index, page in enumerate(item.pages)]
+        self._open = [self._page_document(page) for page in item.pages]
+        pages = [replace(document.page(0, picture=False), index=index) for index, document in enumerate(self._open)]
         if all(page.error for page in pages):
             raise DataError(f"item {item.id}: no page could be read; page 1: {pages[0].error}")
         stage = Stage("pages", milliseconds=1000 * (time.perf_counter() - started))
         notes = tuple(f"page {page.index + 1}: {page.error}" for page in pages if page.error)
-        return DocumentSession(self.reader, pages, read_words(pages, self.reader.embedder), stage, notes)
+        words = read_words(pages, self.reader.embedder)
+        return DocumentSession(self.reader, pages, words, stage, notes, _Pages(self._open))
 
-    def _page(self, page: PageFile) -> Page:
+    def _page_document(self, page: PageFile) -> Document:
         packed = io.BytesIO()
         PillowModule.fromarray(page.load().array).save(packed, "PNG", compress_level=1)
-        with open_document(packed.getvalue(), self.limits, name=page.name or "page") as document:
-            return document.page(0, picture=False)
+        return open_document(packed.getvalue(), self.limits, name=page.name or "page")
+
+
+class _Pages:
+    """Documents of one page each as the pages of one."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self._documents = documents
+
+    def page(self, index: int, picture: bool = True) -> Page:
+        return replace(self._documents[index].page(0, picture), index=index)
+
+    def sights(self, index: int) -> Sights:
+        return self._documents[index].sights(0)
 
 
 def evaluate_items(

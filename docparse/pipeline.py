@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,19 +16,34 @@ from numpy.typing import NDArray
 
 from backbone.contracts import Box, Evidence, Ledger, Stage
 from backbone.errors import CancelledError, DataError
-from docparse.answer import Reading, read_answer
+from docparse.answer import Reading, read_answer, spell
 from docparse.config import DocparseConfig
-from docparse.documents import Document, Page
+from docparse.documents import Document, Page, Sights
 from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
 from docparse.fields.matching import word_fields
 from docparse.fields.words import DocumentWords, Embedder, read_words
 from docparse.model import EvidenceNetwork
 from docparse.question import check_question
 from docparse.regions import FoundRegion
+from docparse.sights.law import SightLaw, Thing, pages_to_see, sight_law, things_of
+from docparse.sights.wish import Wish, wish_of
 from docparse.weights import load_reader
 
 NOT_HERE = "not in this document"
+NOT_LOOKED = "pictures were not looked at: there are only words of this document"
 OnPage = Callable[[int, int], None]  # pages read, pages in all
+
+
+class Looking(Protocol):
+    """What a session looks at anew: an open `Document`, or pages of several."""
+
+    def page(self, index: int, picture: bool = True) -> Page:
+        """Page ``index`` with its picture."""
+        ...
+
+    def sights(self, index: int) -> Sights:
+        """What it shows beside its words."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,18 +147,23 @@ class DocumentReader:
             raise DataError(f"{document.name}: no page could be read; page 1: {pages[0].error}")
         words = read_words(pages, self.embedder)
         stage = Stage("pages", milliseconds=1000 * (time.perf_counter() - started))
-        return DocumentSession(self, pages, words, stage, (*document.notes, *_page_notes(pages)))
+        return DocumentSession(self, pages, words, stage, (*document.notes, *_page_notes(pages)), document)
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentSession:
-    """One document, read; its questions do not see each other."""
+    """One document, read; its questions do not see each other.
+
+    ``document`` is looked at anew for what has no words: while it is open, a question can ask for figures, signatures,
+    stamps and boxes to tick. Closed, or None, only its words answer, and a note says so.
+    """
 
     reader: DocumentReader
     pages: list[Page]
     words: DocumentWords
     reading: Stage
     notes: tuple[str, ...]
+    document: Looking | None = None
 
     def ask(self, question: str, *, cancel: threading.Event | None = None) -> DocumentAnswer:
         """Answer one question.
@@ -154,9 +174,9 @@ class DocumentSession:
         """
         check_question(question)
         stages = [self.reading]
+        wish = wish_of(question) if self.reader.config.sights else None
         if not len(self.words):
-            notes = (*self.notes, "the document has no words: nothing was printed on it that could be read")
-            return DocumentAnswer(NOT_HERE, False, 0.0, (), (), Ledger((self.reading,)), notes)
+            return self._without_words(wish, stages)
         with _timed(stages, "fields"):
             fields = word_fields(self.words, question, self.reader.embedder)
         _check(cancel)
@@ -167,16 +187,82 @@ class DocumentSession:
         with _timed(stages, "answer"):
             belongs = outcome.answer.double().numpy()
             settled = float(outcome.settled.sigmoid())
-            reading = read_answer(self.words, mass_of_words(outcome.word_mass), belongs, settled, config)
-        return self._answer(reading, outcome, Ledger(tuple(stages)))
+            mass = mass_of_words(outcome.word_mass)
+            reading = read_answer(self.words, mass, belongs, settled, config)
+        notes: tuple[str, ...] = ()
+        if wish is not None:
+            with _timed(stages, "sights"):
+                law, notes = self._see(wish, mass, cancel)
+            if law.convinced:
+                steps = self._steps(outcome)
+                return self._shown(law, steps, Ledger(tuple(stages)), self._all_notes(outcome, notes))
+        return self._answer(reading, outcome, Ledger(tuple(stages)), notes)
 
-    def _answer(self, reading: Reading, outcome: Outcome, ledger: Ledger) -> DocumentAnswer:
+    def _without_words(self, wish: Wish | None, stages: list[Stage]) -> DocumentAnswer:
+        notes = (*self.notes, "the document has no words: nothing was printed on it that could be read")
+        if wish is not None:
+            with _timed(stages, "sights"):
+                law, seen = self._see(wish, np.zeros(0), None)
+            notes = (*notes, *seen)
+            if law.convinced:
+                return self._shown(law, (), Ledger(tuple(stages)), notes)
+        return DocumentAnswer(NOT_HERE, False, 0.0, (), (), Ledger(tuple(stages)), notes)
+
+    def _see(
+        self, wish: Wish, mass: NDArray[np.float64], cancel: threading.Event | None
+    ) -> tuple[SightLaw, tuple[str, ...]]:
+        """The law over things without words, from the pages looked at, and notes on those that could not be."""
+        seen: dict[int, Sights] = {}
+        notes: list[str] = []
+        if self.document is None:
+            return sight_law(self.words, (), wish, mass, self.reader.embedder), (NOT_LOOKED,)
+        for index in pages_to_see(self.words, wish, mass, self.reader.embedder):
+            _check(cancel)
+            page = self.pages[index]
+            if page.error:
+                continue
+            try:
+                seen[index] = self.document.sights(index).scaled(1 / max(page.width, page.height))
+            except DataError as error:
+                notes.append(f"page {index + 1} was not looked at for pictures: {error}")
+        things = things_of(self.words, seen, wish)
+        return sight_law(self.words, things, wish, mass, self.reader.embedder), tuple(notes[:3])
+
+    def _shown(
+        self, law: SightLaw, steps: tuple[StepView, ...], ledger: Ledger, notes: tuple[str, ...]
+    ) -> DocumentAnswer:
+        """The answer of a question that asks for something to be seen: the thing, and the words that name it."""
+        settings = self.reader.config.regions
+        chosen = [
+            i for i in np.argsort(-law.law, kind="stable").tolist() if law.law[i] >= settings.least * law.law.max()
+        ]
+        chosen = chosen[: settings.most]
+        evidence = tuple(self._thing(law.things[i], float(law.law[i])) for i in chosen)
+        text = ", ".join(
+            dict.fromkeys(
+                e.text or f"{law.things[i].look} without a caption" for i, e in zip(chosen, evidence, strict=True)
+            )
+        )
+        things = law.things
+        boxes = np.array([thing.box * self._side(thing.page) for thing in things])
+        step = StepView("pictures", np.array([t.page for t in things]), boxes, law.law, True, 0.0, 0.0)
+        confidence = min(1.0, float(law.scores.max())) * min(1.0, float(law.law[chosen].sum()))
+        return DocumentAnswer(text, True, confidence, evidence, (*steps, step), ledger, notes)
+
+    def _thing(self, thing: Thing, mass: float) -> Evidence:
+        page = self.pages[thing.page]
+        corners = thing.box * self._side(thing.page)
+        box = Box.clamped(corners.tolist(), page.width, page.height, "evidence", mass)
+        words = [self.words.texts[i] for i in thing.words.caption.tolist()]
+        return Evidence(thing.page, box, mass, spell(words, range(len(words))))
+
+    def _side(self, page: int) -> int:
+        """Pixels to a page unit."""
+        return max(self.pages[page].width, self.pages[page].height)
+
+    def _answer(self, reading: Reading, outcome: Outcome, ledger: Ledger, more: tuple[str, ...]) -> DocumentAnswer:
         evidence = tuple(self._evidence(region) for region in reading.regions)
-        steps = tuple(self._step(outcome, k) for k in range(len(outcome.flow.steps)))
-        notes = self.notes
-        if not outcome.flow.converged:
-            worst = max(step.residual for step in outcome.flow.steps)
-            notes = (*notes, f"a step of the flow did not converge (residual {worst:.1e})")
+        steps, notes = self._steps(outcome), self._all_notes(outcome, more)
         text = reading.text if reading.text is not None else NOT_HERE
         confidence = reading.confidence if reading.text is not None else 1 - reading.settled
         return DocumentAnswer(text, reading.text is not None, confidence, evidence, steps, ledger, notes)
@@ -188,6 +274,16 @@ class DocumentSession:
         return Evidence(
             region.page, Box(x0, y0, x1, y1, "evidence", min(1.0, region.mass)), min(1.0, region.mass), text
         )
+
+    def _steps(self, outcome: Outcome) -> tuple[StepView, ...]:
+        return tuple(self._step(outcome, k) for k in range(len(outcome.flow.steps)))
+
+    def _all_notes(self, outcome: Outcome, more: tuple[str, ...]) -> tuple[str, ...]:
+        notes = (*self.notes, *more)
+        if not outcome.flow.converged:
+            worst = max(step.residual for step in outcome.flow.steps)
+            notes = (*notes, f"a step of the flow did not converge (residual {worst:.1e})")
+        return notes
 
     def _step(self, outcome: Outcome, k: int) -> StepView:
         step = outcome.flow.steps[k]

@@ -4,7 +4,7 @@ from docparse.documents.document import Document
 from docparse.documents.embedding import TextEmbedder
 from docparse.documents.lines import Neighbours, neighbours
 from docparse.documents.opening import Limits, open_document
-from docparse.documents.page import Page, PasswordError, Word
+from docparse.documents.page import Page, PasswordError, Sight, Sights, Word
 from docparse.documents.workshop import PageTimeoutError
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "Page",
     "PageTimeoutError",
     "PasswordError",
+    "Sight",
+    "Sights",
     "TextEmbedder",
     "Word",
     "neighbours",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backbone.errors import DataError
-from docparse.documents.page import Page, Word
+from docparse.documents.page import Page, Sight, Sights, Word
 from docparse.documents.workshop import OCR_S, Workshop, as_array, new_key, shared_workshop
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Document:
         self._lock = threading.Lock()
         self._pages: dict[int, Page] = {}  # without their pictures
         self._images: OrderedDict[int, Page] = OrderedDict()
+        self._sights: dict[int, Sights] = {}
         weakref.finalize(self, self._workshop.abandon, self._key)
         try:
             opened = self._open()
@@ -79,6 +80,27 @@ class Document:
         """The words of a page, without drawing it where a text layer has them."""
         return self.page(index, picture=False).words
 
+    def sights(self, index: int) -> Sights:
+        """What page ``index`` shows beside its words; drawn and looked at when it is first asked for.
+
+        Raises:
+            DataError: the document is closed, there is no such page, it could not be read, or it took too long.
+        """
+        with self._lock:
+            if index in self._sights:
+                return self._sights[index]
+        page = self.page(index, picture=False)
+        if page.error:
+            raise DataError(f"{self.name}: page {index + 1} could not be read: {page.error}")
+        reply = self._call("sights", index, boxes=page.boxes(), size=np.array([page.width, page.height], np.int64))
+        corners = np.asarray(reply["boxes"], np.float64).reshape(-1, 4).tolist()
+        boxes = [(x0, y0, x1, y1) for x0, y0, x1, y1 in corners]
+        found = tuple(Sight(box, look) for box, look in zip(boxes, reply["looks"], strict=True))
+        seen = Sights(found, np.asarray(reply["rules"], np.float64).reshape(-1, 4))
+        with self._lock:
+            self._sights[index] = seen
+        return seen
+
     def pages(self, picture: bool = False) -> Iterator[Page]:
         """The pages in order, each read when it is come to; pictures are not kept beyond the last few."""
         for index in range(len(self)):
@@ -97,6 +119,7 @@ class Document:
         self._workshop.abandon(self._key)
         with self._lock:
             self._pages.clear()
+            self._sights.clear()
             self._images.clear()
 
     def __enter__(self) -> Document:
@@ -130,26 +153,26 @@ class Document:
         if self._closed:
             raise DataError(f"{self.name}: the document is closed; open it again")
         limits = self.limits
-        asked = {
-            "key": self._key,
-            "index": index,
-            "dpi": limits.dpi,
-            "max_pixels": limits.page_pixels,
-            "max_words": limits.page_words,
-            "picture": picture,
-        }
+        asked = {"dpi": limits.dpi, "max_words": limits.page_words, "picture": picture}
         try:
-            workshop = self._workshop
-            with workshop.lock:
-                if workshop.pid is None or self._generation != workshop.generation:
-                    self._open()
-                reply = workshop.call("read", limits.page_seconds, may_ocr=limits.ocr, **asked)
+            with self._workshop.lock:
+                reply = self._call("read", index, may_ocr=limits.ocr, **asked)
                 if reply.get("wants_ocr"):
-                    workshop.call("load_ocr", OCR_S)
-                    reply = workshop.call("read", limits.page_seconds, may_ocr=True, **asked)
+                    self._workshop.call("load_ocr", OCR_S)
+                    reply = self._call("read", index, may_ocr=True, **asked)
         except DataError as error:
             return self._failed(index, str(error))
         return _page(index, reply)
+
+    def _call(self, method: str, index: int, **asked: Any) -> dict[str, Any]:
+        """One call about a page, within its seconds; opens the document anew in a fresh reading process."""
+        workshop, limits = self._workshop, self.limits
+        with workshop.lock:
+            if workshop.pid is None or self._generation != workshop.generation:
+                self._open()
+            about = {"key": self._key, "index": index, "max_pixels": limits.page_pixels}
+            reply: dict[str, Any] = workshop.call(method, limits.page_seconds, **about, **asked)
+            return reply
 
     def _failed(self, index: int, error: str) -> Page:
         known = self._pages.get(index)

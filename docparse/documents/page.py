@@ -14,6 +14,7 @@ from backbone.errors import DataError
 from docparse.documents.geometry import Affine, Corners, inverse, map_boxes
 
 Source = Literal["text layer", "ocr", "none"]
+Look = Literal["photograph", "drawing", "signature", "stamp", "box"]
 
 
 class PasswordError(DataError):
@@ -40,6 +41,32 @@ class Word:
             raise DataError(f"word {self.text!r}: box must be finite with x0 < x1 and y0 < y1, got {self.box}")
         if not self.text:
             raise DataError(f"the word at {self.box} has no text")
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Something on a page that is no word: ``box`` in pixels of the page as shown, and what it looks like."""
+
+    box: Corners
+    look: Look
+
+    def __post_init__(self) -> None:
+        x0, y0, x1, y1 = self.box
+        if not (x0 < x1 and y0 < y1 and math.isfinite(x0 + y0 + x1 + y1)):
+            raise DataError(f"a {self.look}: box must be finite with x0 < x1 and y0 < y1, got {self.box}")
+
+
+@dataclass(frozen=True, eq=False)
+class Sights:
+    """What a page shows beside its words, in pixels of the page as shown: things, and ruled lines (n, 4)."""
+
+    found: tuple[Sight, ...]
+    rules: NDArray[np.float64] = field(repr=False)
+
+    def scaled(self, factor: float) -> Sights:
+        """The same in units of which ``factor`` are a pixel."""
+        found = tuple(Sight(tuple(v * factor for v in s.box), s.look) for s in self.found)  # type: ignore[arg-type]
+        return Sights(found, self.rules * factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,6 +85,16 @@ class Pdf:
         finally:
             page.close()
 
+    def look(self, index: int, side: int, max_pixels: int) -> Image:
+        """The page drawn ``side`` pixels long, or smaller to keep to ``max_pixels``."""
+        page, _ = self._page(index)
+        try:
+            left, bottom, right, top = page.get_bbox()
+            across, along = right - left, top - bottom
+            return _render(page, _scale(across, along, 72 * side / max(across, along), max_pixels)[0])
+        finally:
+            page.close()
+
     def _page(self, index: int) -> tuple[Any, tuple[Field, ...]]:
         """The page with the appearance of form fields and comments drawn into it, and the fields' values.
 

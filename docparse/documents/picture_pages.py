@@ -31,6 +31,10 @@ class Picture:
         sheet = Sheet(image.shape[1], image.shape[0], None, None, RawWords.none(), notes)
         return sheet, image, image
 
+    def look(self, index: int, side: int, max_pixels: int) -> Image:
+        """The picture as it is. Raises `DataError` if it is broken or too large."""
+        return decode(self._data, _limits(self._data, max_pixels), frame=index)[0]
+
 
 def _limits(data: bytes, max_pixels: int) -> ImageLimits:
     return ImageLimits(max_pixels, max(len(data), 1))  # the bytes were counted when the file was read

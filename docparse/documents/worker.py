@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is 
 
 from backbone.contracts import Image
 from backbone.errors import DataError
-from docparse.documents import ocr
+from docparse.documents import ink, ocr
 from docparse.documents.characters import RawWords
 from docparse.documents.lines import arrange
 from docparse.documents.sheets import Sheet
@@ -35,6 +35,9 @@ class Opened(Protocol):
 
     def read(self, index: int, dpi: float, max_pixels: int, picture: bool) -> tuple[Sheet, Image | None, Image | None]:
         """A page, its picture where asked for, and the picture to read by OCR where its text layer does not do."""
+
+    def look(self, index: int, side: int, max_pixels: int) -> Image:
+        """The page's picture, drawn ``side`` pixels long if it is not made of pixels."""
 
     def close(self) -> None:
         """Free its memory."""
@@ -111,6 +114,18 @@ class Desk:
             "blocks": arrangement.block[:max_words],
             "image": image if picture else None,
         }
+
+    def sights(
+        self, key: int, index: int, max_pixels: int, boxes: NDArray[np.float64], size: NDArray[np.int64]
+    ) -> dict[str, Any]:
+        """What a page of ``size`` (width, height) shows beside the words in ``boxes`` (n, 4)."""
+        if key not in self._open:
+            raise DataError(f"document {key} is not open")
+        image = self._open[key].look(index, ink.SIDE, max_pixels)
+        scale = np.tile(np.array(image.shape[1::-1]) / size, 2)  # x, y, x, y
+        found, rules = ink.find_sights(image, boxes * scale)
+        seen = np.array([sight.box for sight in found], np.float64).reshape(-1, 4)
+        return {"boxes": seen / scale, "looks": [sight.look for sight in found], "rules": rules / scale}
 
     def close(self) -> None:
         """Close everything."""

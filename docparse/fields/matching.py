@@ -41,9 +41,7 @@ def word_fields(words: DocumentWords, question: str, embedder: Embedder) -> Word
     if not len(words):
         width = 2 * (len(PLACES) + len(UNIONS)) + 2
         return WordFields(np.zeros((0, width), np.float32), asked)
-    by_letters = _by_letters(tokens, words.unique)  # (tokens, unique)
-    cosine = vectors[:-1] @ words.vectors.T
-    by_meaning = np.maximum(by_letters, np.clip((cosine - ALIKE) / (1 - ALIKE), 0, 1).astype(np.float32))
+    by_letters, by_meaning = _matches(words, tokens, vectors[:-1])
     rare = _rarity(by_letters, words)
     columns = []
     for matches in (by_meaning, by_letters):
@@ -52,6 +50,18 @@ def word_fields(words: DocumentWords, question: str, embedder: Embedder) -> Word
         columns += [rare @ covered for covered in places.values()]
         columns.append(matches[:, words.which].max(0))
     return WordFields(np.stack(columns, 1).astype(np.float32), asked)
+
+
+def word_matches(words: DocumentWords, tokens: Sequence[str], embedder: Embedder) -> FloatArray:
+    """(tokens, n) how well each normalised token and each word of the document match, by letters or meaning, 0 to 1."""
+    return _matches(words, tokens, embedder.embed([*tokens]))[1][:, words.which]
+
+
+def _matches(words: DocumentWords, tokens: Sequence[str], vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Matches (tokens, unique) by letters, and by letters or meaning; ``vectors`` (tokens, d) are the tokens'."""
+    by_letters = _by_letters(tokens, words.unique)
+    cosine = vectors @ words.vectors.T
+    return by_letters, np.maximum(by_letters, np.clip((cosine - ALIKE) / (1 - ALIKE), 0, 1).astype(np.float32))
 
 
 def _by_letters(tokens: Sequence[str], unique: Sequence[str]) -> FloatArray:
