@@ -1,6 +1,5 @@
 """Many sessions decided together: token for token what each decides alone, whatever it is at."""
 
-import json
 import threading
 from dataclasses import replace
 
@@ -135,7 +134,7 @@ def test_turning_without_a_look_around_and_uncached_equal_too(models):
 
 
 def test_a_full_context_equals_too(models):
-    agent = agent_of(models["qwen3_vl"], replace(TINY, force_after=35, offer_after=35, context_tokens=700))
+    agent = agent_of(models["qwen3_vl"], replace(TINY, force_after=35, offer_after=35, context_tokens=400))
     one, many = alone(agent, range(3)), together(agent, range(3), late=(1,))
     assert told(many) == told(one)
     assert any(d.why == "context" for p in one for d in p.decisions)
@@ -217,9 +216,8 @@ class TestFailing:
         sessions = [agent.session("find the bed", n) for n in range(3)]
         agent.act_many(sessions, [noise(n) for n in range(3)])
         broken = noise(1, True)
-        broken.images["left"] = np.zeros((0, 0, 3), np.uint8) + 1
-        broken.images["back"] = np.ones((128, 160, 4), np.uint8)
-        with pytest.raises(Exception):  # noqa: B017, PT011 - whatever a picture of four channels does
+        broken.images["left"] = np.ones((128, 160), np.uint8)
+        with pytest.raises(DataError, match="128, 160"):
             agent.act_many(sessions, [noise(5, True), broken, noise(6, True)])
 
 
@@ -249,6 +247,6 @@ def test_a_traced_agent_notes_what_was_decided_together(models, tmp_path):
         session.close()
         rows = read_trace(trace_path(tmp_path, n))
         assert [row["action"] for row in rows] == [d.action for d in decisions[n::2]]
-        assert json.dumps(rows[1]["thought"]) == json.dumps(decisions[2 + n].thought)
+        assert rows[1].get("thought", "") == decisions[2 + n].thought
     with pytest.raises(DataError, match="not of this agent"):
         traced.act_many([agent.session("find the bed", 1)], [noise(1)])
