@@ -8,6 +8,7 @@ corners that see each other gives them exactly. Points are (x, z) in metres.
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +107,9 @@ class FloorMap:
         self.home, self.radius = home, radius
         self.free = free_floor(home, radius, neck)
         shapely.prepare(self.free)
-        self._read_rings()  # and the first question makes the prepared polygon's index, before threads share it
+        # A prepared polygon keeps state while it answers, outside of Python's lock: two threads at once crash in it.
+        self._asking = threading.Lock()
+        self._read_rings()
         self._graph = self._seeing()
 
     def _read_rings(self) -> None:
@@ -151,12 +154,15 @@ class FloorMap:
     def contains(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Whether points (..., 2) lie on the free floor."""
         values = np.asarray(points, np.float64)
-        inside: NDArray[np.bool_] = shapely.contains_xy(self.free, values[..., 0], values[..., 1])
+        with self._asking:
+            inside: NDArray[np.bool_] = shapely.contains_xy(self.free, values[..., 0], values[..., 1])
         return inside
 
     def sees(self, start: Points, end: Points) -> NDArray[np.bool_]:
         """Whether the straight ways from ``start`` (M, 2) to ``end`` (M, 2), points of the free floor, stay on it."""
-        seen: NDArray[np.bool_] = shapely.contains_properly(self.free, shapely.linestrings(np.stack([start, end], 1)))
+        ways = shapely.linestrings(np.stack([start, end], 1))
+        with self._asking:
+            seen: NDArray[np.bool_] = shapely.contains_properly(self.free, ways)
         return seen
 
     def _crossings(self, start: Points, end: Points) -> NDArray[np.bool_]:
