@@ -28,7 +28,10 @@ LEAST = 0.03  # of the longer side: a smaller piece is no picture or drawing
 PANEL = 0.35  # of its area in words: a piece is a frame or a coloured bar with a text, nothing to be seen
 CELLS = 0.02  # the same where lines go all through it: a table
 LINES_ALONE = 0.006  # solid ink of a box up to which there is nothing but lines and words in it
-FLAT = 18.0  # standard deviation of the grey levels up to which a piece is of one colour
+FLAT = 8.0  # standard deviation of the grey levels up to which a piece is of one colour, grain smoothed away
+GRAIN = 3  # pixels around which it is smoothed
+THICK = 17  # pixels of a bar of a chart, at least
+BARS = 1.2  # of their thickness: bars of a chart are no further apart
 DASHES = 7  # pixels up to which the gaps of a broken line are closed
 Mask = NDArray[np.uint8]  # (H, W) 0 or 1
 Pixels = tuple[int, int, int, int]  # x0, y0, x1, y1
@@ -110,7 +113,7 @@ def ink_of(image: Image) -> Mask:
 
 
 def ruled(ink: Mask) -> tuple[tuple[Mask, Mask], Mask]:
-    """Horizontal and vertical straight thin lines of the ink, and those among them that cross or meet no other."""
+    """Horizontal and vertical straight thin lines of the ink, and those among them that meet no other and no area."""
     long = max(3, round(RULE * max(ink.shape)))
     block = cv2.morphologyEx(ink, cv2.MORPH_OPEN, np.ones((9, 9), np.uint8))
     thin = np.asarray(ink * (1 - _grown(block, 2)), np.uint8)
@@ -120,10 +123,22 @@ def ruled(ink: Mask) -> tuple[tuple[Mask, Mask], Mask]:
         lines.append(np.asarray(cv2.morphologyEx(whole, cv2.MORPH_OPEN, np.ones(shape, np.uint8)), np.uint8))
     across, along = lines
     count, label = cv2.connectedComponents(_grown(_both((across, along)), 2))
-    crossed = np.zeros(count, bool)
-    crossed[np.intersect1d(label[across > 0], label[along > 0])] = True
+    # a frame has two lines of each direction at least; the strokes of a signature cross one rule
+    crossed = np.minimum(_number_in(across, label, count), _number_in(along, label, count)) > 1
+    bars = cv2.morphologyEx(block, cv2.MORPH_OPEN, np.ones((THICK, THICK), np.uint8))  # no writing is so thick
+    crossed[np.unique(label[_grown(bars, 3) > 0])] = True  # the foot of a chart's bars
+    crossed[0] = False
     loose = np.asarray(_both((across, along)) * ~crossed[label], np.uint8)
     return (across, along), loose
+
+
+def _number_in(lines: Mask, label: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """(count,) how many lines lie in each group of a labelled picture (H, W)."""
+    number, own = cv2.connectedComponents(lines)
+    at = lines > 0
+    group = np.zeros(number, np.int64)
+    group[own[at]] = label[at]
+    return np.bincount(group[1:], minlength=count)
 
 
 def tick_boxes(ink: Mask, word: float) -> list[Pixels]:
@@ -162,20 +177,45 @@ def _pieces(image: Image, ink: Mask, lines: Mask, letters: Mask, straight: Strai
     side = max(ink.shape)
     reach = max(1, round(JOIN * side))
     count, label, stats, _ = cv2.connectedComponentsWithStats(_grown(ink, reach))
-    grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
+    grey = np.asarray(cv2.blur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (2 * GRAIN - 1, 2 * GRAIN - 1)), np.uint8)
     red, green, blue = cv2.split(image)
     least = cv2.min(cv2.min(red, green), blue)
     coloured = np.asarray(cv2.subtract(_most(image), least) > 50)
-    boxes = []
+    boxes, bars = [], []
     for number in range(1, count):
         x, y, w, h, _ = (int(v) for v in stats[number])
         inside = np.asarray(ink[y : y + h, x : x + w] * (label[y : y + h, x : x + w] == number), np.uint8)
         rows, columns = np.flatnonzero(inside.any(1)), np.flatnonzero(inside.any(0))
         if len(rows) < 4 or len(columns) < 4:
             continue
-        boxes.append((x + int(columns[0]), y + int(rows[0]), x + int(columns[-1]) + 1, y + int(rows[-1]) + 1))
-    joined = _joined(boxes, round(PARTS * side), letters)
+        box = x + int(columns[0]), y + int(rows[0]), x + int(columns[-1]) + 1, y + int(rows[-1]) + 1
+        whole = inside[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        flat = whole.mean() > 0.9 and _tones(whole, grey[box[1] : box[3], box[0] : box[2]]) < FLAT
+        (bars if flat else boxes).append(box)
+    joined = _joined(_rows_of(bars) + boxes, round(PARTS * side), letters)
     return [_piece(box, grey, coloured, ink, lines, letters, _through(box, straight)) for box in joined]
+
+
+def _tones(ink: NDArray[Any], grey: Mask) -> float:
+    """Standard deviation of the grey levels inside of ink (h, w), away from its edges."""
+    size = 2 * GRAIN + 1
+    deep = cv2.erode(np.asarray(ink, np.uint8), np.ones((size, size), np.uint8), borderType=cv2.BORDER_CONSTANT)
+    return float(grey[deep > 0].std()) if deep.any() else 0.0
+
+
+def _rows_of(bars: list[Pixels]) -> list[Pixels]:
+    """Bars with a common foot, at the left or at the bottom, and little between them, made one."""
+    out: list[Pixels] = []
+    for bar in sorted(bars):
+        for i, other in enumerate(out):
+            foot = abs(bar[3] - other[3]) <= GRAIN and bar[0] - other[2] <= BARS * (bar[2] - bar[0])
+            side = abs(bar[0] - other[0]) <= GRAIN and bar[1] - other[3] <= BARS * (bar[3] - bar[1])
+            if foot or (side and bar[1] >= other[3]):
+                out[i] = min(bar[0], other[0]), min(bar[1], other[1]), max(bar[2], other[2]), max(bar[3], other[3])
+                break
+        else:
+            out.append(bar)
+    return out
 
 
 def _joined(boxes: list[Pixels], reach: int, letters: Mask) -> list[Pixels]:
@@ -224,7 +264,7 @@ def _piece(
         float(part.mean()),
         float(solid.mean()),
         float(letters[here].mean()),
-        float(grey[here][solid].std()) if solid.any() else 0.0,
+        _tones(solid, grey[here]),
         float((coloured[here] & part).sum()) / amount,
         _least_edge(part),
         through,

@@ -15,7 +15,8 @@ from docparse.sights.wish import Kind
 Indices = NDArray[np.int64]
 Boxes = NDArray[np.float64]
 
-REACH = 2.5  # of a line's height: a caption is no further from its figure
+PART = 1.6  # of a line's height: white between two captions, or two columns, on one line
+REACH = 2.5  # of a line's height: a caption is no further from its figure; twice that if it says "Figure 3"
 LABEL_REACH = 4.0  # of a line's height: nor the label of a box on its line
 CAPTION_LINES = 3
 CAPTION = re.compile(
@@ -49,11 +50,18 @@ class Lines:
 
 
 def lines_of(words: DocumentWords, page: int) -> Lines:
-    """The segments of a page in reading order."""
+    """Lines of a page in reading order, parted where the white is wider than `PART` times the line's height.
+
+    The segments of `DocumentWords` are parted by the height of single words, and so at every dash.
+    """
     here = np.flatnonzero(words.page == page)
     if not len(here):
         return Lines(np.zeros((0, 4)), ())
-    parts = np.split(here, np.flatnonzero(np.diff(words.segment[here])) + 1)
+    line = np.unique(words.line[here], return_inverse=True)[1]
+    heights = np.zeros(line.max() + 1)
+    np.maximum.at(heights, line, words.boxes[here, 3] - words.boxes[here, 1])
+    gaps = words.boxes[here[1:], 0] - words.boxes[here[:-1], 2]
+    parts = np.split(here, np.flatnonzero((np.diff(line) != 0) | (gaps > PART * heights[line[1:]])) + 1)
     boxes = [np.concatenate([words.boxes[p, :2].min(0), words.boxes[p, 2:].max(0)]) for p in parts]
     return Lines(np.array(boxes, np.float64), tuple(parts))
 
@@ -72,21 +80,19 @@ def speakers(words: DocumentWords, page: int, boxes: Boxes, kind: Kind) -> list[
     ]
 
 
-def whole_figure(words: DocumentWords, page: int, box: NDArray[np.float64], own: Speakers) -> NDArray[np.float64]:
-    """The box (4,) around a figure, what stands in it, short words that touch it (labels of its axes), its caption."""
+def with_labels(words: DocumentWords, page: int, box: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The box (4,) around a drawing, the words in it, and short words that touch it: labels of its axes."""
     lines = lines_of(words, page)
-    whole = _around(box, words, own.inside)
-    labels: list[int] = []
-    for index, part in enumerate(lines.words):
-        line = lines.boxes[index]
+    labels = [*_inside(words, page, box).tolist()]
+    for line, part in zip(lines.boxes, lines.words, strict=True):
         near = TOUCHING * (line[3] - line[1])
-        if len(part) <= SHORT and not np.isin(part, own.caption).any() and _gap(line, box) <= near:
+        if len(part) <= SHORT and _gap(line, box) <= near and not _is_caption(words, part):
             labels += part.tolist()
-    whole = _around(whole, words, np.array(labels, np.int64))
-    return _around(whole, words, own.caption)
+    return around(box, words, np.array(labels, np.int64))
 
 
-def _around(box: NDArray[np.float64], words: DocumentWords, which: Indices) -> NDArray[np.float64]:
+def around(box: NDArray[np.float64], words: DocumentWords, which: Indices) -> NDArray[np.float64]:
+    """The box (4,) around a box and words."""
     if not len(which):
         return box
     low, high = words.boxes[which, :2].min(0), words.boxes[which, 2:].max(0)
@@ -115,11 +121,12 @@ def _captions(
     for at, box in enumerate(boxes):
         own = set(inside[at].tolist())
         for line, part in enumerate(lines.words):
-            cost = _cost(lines.boxes[line], box)
+            named = _is_caption(words, part)
+            cost = _cost(lines.boxes[line], box, 2 * REACH if named else REACH)
             if cost is None or own.issuperset(part.tolist()):
                 continue
-            if CAPTION.match(" ".join(words.texts[i] for i in part[:3].tolist())):
-                cost -= 3.0
+            if named:
+                cost -= 2 * REACH
             pairs.append((cost, at, line))
     found: dict[int, Indices] = {}
     taken: set[int] = set()
@@ -132,16 +139,20 @@ def _captions(
     return [found.get(at, np.zeros(0, np.int64)) for at in range(len(boxes))]
 
 
-def _cost(line: NDArray[np.float64], box: NDArray[np.float64]) -> float | None:
+def _is_caption(words: DocumentWords, part: Indices) -> bool:
+    return bool(CAPTION.match(" ".join(words.texts[i] for i in part[:3].tolist())))
+
+
+def _cost(line: NDArray[np.float64], box: NDArray[np.float64], reach: float) -> float | None:
     """How far a line stands above or below a thing, in its own height; None if it is no caption of it."""
     height = line[3] - line[1]
     shared = min(line[2], box[2]) - max(line[0], box[0])
     if shared < 0.5 * min(line[2] - line[0], box[2] - box[0]):
         return None
     below, above = (line[1] - box[3]) / height, (box[1] - line[3]) / height
-    if -0.6 <= below <= REACH:
+    if -0.6 <= below <= reach:
         return max(0.0, float(below))
-    if -0.6 <= above <= REACH:
+    if -0.6 <= above <= reach:
         return max(0.0, float(above)) + 0.5
     return None
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from docparse.documents.page import Sights
 from docparse.fields.matching import word_matches
 from docparse.fields.words import DocumentWords, Embedder
-from docparse.sights.beside import Speakers, speakers, whole_figure
+from docparse.sights.beside import Speakers, around, speakers, with_labels
 from docparse.sights.wish import Wish
 
 FloatArray = NDArray[np.float64]
@@ -85,8 +85,13 @@ def things_of(words: DocumentWords, sights: Mapping[int, Sights], wish: Wish) ->
         if not fit:
             continue
         boxes = np.array([sight.box for sight in fit], np.float64)
+        if wish.kind == "figure":
+            labelled = [
+                with_labels(words, page, b) if s.look == "drawing" else b for s, b in zip(fit, boxes, strict=True)
+            ]
+            boxes = np.array(labelled)
         for sight, box, own in zip(fit, boxes, speakers(words, page, boxes, wish.kind), strict=True):
-            whole = whole_figure(words, page, box, own) if wish.kind == "figure" else box
+            whole = around(box, words, own.caption) if wish.kind == "figure" else box
             out.append(Thing(page, whole, sight.look, own))
     return tuple(out)
 
