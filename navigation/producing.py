@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from backbone.errors import ConfigError, DataError, FoveaError
 from navigation.data import Dropped
@@ -35,6 +35,15 @@ class Studio(Protocol):
 
     def close(self) -> None:
         """Release what is open."""
+        ...
+
+
+@runtime_checkable
+class JointStudio(Protocol):
+    """A studio that makes the episodes of a block side by side, each as it would be alone."""
+
+    def make_many(self, numbers: Sequence[int]) -> list[Recorded | Dropped | FoveaError]:
+        """The episodes in order; in place of one that the rules leave out, or that failed, the reason."""
         ...
 
 
@@ -138,16 +147,29 @@ class Maker:
 
     def make(self, numbers: Sequence[int]) -> int:
         """Settle some episodes: each is written, or the reason why not is; how many."""
+        self._studio = self._studio or self._job.open()
+        if isinstance(self._studio, JointStudio):
+            for number, made in zip(numbers, self._studio.make_many(numbers), strict=True):
+                self._settle(number, made)
+            return len(numbers)
         for number in numbers:
             try:
                 self._studio = self._studio or self._job.open()
-                write_episode(self._studio.make(number), self._output, number)
-            except Dropped as reason:
-                _write_reason(self._output, number, "dropped", str(reason))
-            except FoveaError as error:
-                self.close()  # a world that failed may be in no state to go on
-                _write_reason(self._output, number, "failed", str(error), traceback.format_exc())
+                self._settle(number, self._studio.make(number))
+            except (Dropped, FoveaError) as reason:
+                self._settle(number, reason)
         return len(numbers)
+
+    def _settle(self, number: int, made: Recorded | Dropped | FoveaError) -> None:
+        """Write the episode, or why there is none."""
+        if isinstance(made, Recorded):
+            write_episode(made, self._output, number)
+        elif isinstance(made, Dropped):
+            _write_reason(self._output, number, "dropped", str(made))
+        else:
+            self.close()  # a world that failed may be in no state to go on
+            trace = "".join(traceback.format_exception(made))
+            _write_reason(self._output, number, "failed", str(made), trace)
 
     def close(self) -> None:
         """Close the studio."""

@@ -6,18 +6,20 @@ shortest way to the target with a look at least every thirty actions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from backbone.errors import DataError, WorldError
+from backbone.contracts import Observation
+from backbone.errors import DataError, FoveaError, WorldError
 from backbone.worlds.world import World
 from navigation.actions import END, OBS
 from navigation.agent import HydraAgent, HydraSession
 from navigation.agent_config import load
 from navigation.data import Dropped, MakingConfig
+from navigation.decisions import NavigationDecision
 from navigation.irft import Judgement, accept, judge, look_due
 from navigation.playing import Play
 from navigation.prompts import THINK_END, THINK_START
@@ -41,8 +43,15 @@ class Rollout:
     stagnant: tuple[int, ...]
 
 
-def roll_out(world: World, agent: HydraAgent, config: MakingConfig, seed: int, options: Mapping[str, Any]) -> Rollout:
-    """One episode of algorithm 1: a slow turn at the start, wherever the robot stagnates, and where it asks for one."""
+Asking = tuple[HydraSession, Observation]  # who is asked for a decision, and what it sees
+Playing = Generator[Asking, NavigationDecision, Rollout]
+
+
+def playing(world: World, agent: HydraAgent, config: MakingConfig, seed: int, options: Mapping[str, Any]) -> Playing:
+    """One episode of algorithm 1: a slow turn at the start, wherever the robot stagnates, and where it asks for one.
+
+    It yields whenever a decision is due and is sent it, so that several episodes can be decided together.
+    """
     data = config.data
     play = Play(world, seed, options)
     scene, watch = scene_of(world, play.told), Watch(data, seed)
@@ -56,7 +65,7 @@ def roll_out(world: World, agent: HydraAgent, config: MakingConfig, seed: int, o
             if watch.step(play.pose[:2], play.distance) is not None:
                 stagnant.append(watch.t)
                 session.ask_to_think()
-        decision = session.act(play.observation)
+        decision = yield session, play.observation
         if decision.action == OBS:
             play.look_around(surroundings(world, scene, play.pose, str(play.info["category"])))
             watch.slow()
@@ -73,6 +82,49 @@ def roll_out(world: World, agent: HydraAgent, config: MakingConfig, seed: int, o
         f"rollout-{seed}", "rollout", {"stagnant": stagnant, "ended": ended, "options": dict(options)}
     )
     return Rollout(recorded, ended, object_m, tuple(distances), tuple(stagnant))
+
+
+def roll_out(world: World, agent: HydraAgent, config: MakingConfig, seed: int, options: Mapping[str, Any]) -> Rollout:
+    """One episode of `playing`, decided alone."""
+    (found,) = roll_out_many([playing(world, agent, config, seed, options)], lambda s, o: [s[0].act(o[0])])
+    if isinstance(found, FoveaError):
+        raise found
+    return found
+
+
+Decide = Callable[[Sequence[HydraSession], Sequence[Observation]], Sequence[NavigationDecision]]
+
+
+def roll_out_many(episodes: Sequence[Playing], decide: Decide) -> list[Rollout | FoveaError]:
+    """Episodes side by side: at every turn one call of ``decide`` for all that are under way.
+
+    An episode that fails leaves its error in its place; where ``decide`` fails, all fail that had asked.
+    """
+    out: dict[int, Rollout | FoveaError] = {}
+    asking: dict[int, Asking] = {}
+
+    def go_on(number: int, decision: NavigationDecision | None) -> None:
+        asking.pop(number, None)
+        try:
+            episode = episodes[number]
+            asking[number] = next(episode) if decision is None else episode.send(decision)
+        except StopIteration as done:
+            out[number] = done.value
+        except FoveaError as error:
+            out[number] = error
+
+    for number in range(len(episodes)):
+        go_on(number, None)
+    while asking:
+        turn = dict(asking)
+        try:
+            decisions = decide([s for s, _ in turn.values()], [o for _, o in turn.values()])
+        except FoveaError as error:
+            out.update(dict.fromkeys(turn, error))
+            break
+        for number, decision in zip(turn, decisions, strict=True):
+            go_on(number, decision)
+    return [out[number] for number in range(len(episodes))]
 
 
 def teachable(thought: str | None) -> str:
@@ -167,26 +219,46 @@ class RolloutJob:
 
 
 class RolloutStudio:
-    """A model and a world."""
+    """A model, and a world for every episode that is played at the same time."""
 
     def __init__(self, job: RolloutJob) -> None:
         """Load and open."""
         making = job.making
+        self._making = replace(making, seed=making.seed + 7919 * job.round)
         settings = replace(
             making.agent, temperature=making.data.rollout_temperature, max_steps=making.data.rollout_steps
         )
         vlm, adapter = load(job.model, settings, job.adapter, job.device)
-        self._job, self._world = job, making.ready_world().make()
-        self._agent = HydraAgent(vlm, self._world.action_spec, settings, SwitchConfig("learned"), adapter=adapter)
+        self._worlds = [making.ready_world().make()]
+        self._agent = HydraAgent(vlm, self._worlds[0].action_spec, settings, SwitchConfig("learned"), adapter=adapter)
 
     def make(self, number: int) -> Recorded:
         """Roll out, judge, keep or repair."""
-        making = replace(self._job.making, seed=self._job.making.seed + 7919 * self._job.round)
-        seed, options = making.episode_seed(number), making.options(number)
-        rollout = roll_out(self._world, self._agent, making, seed, options)
-        recorded, _ = settle(self._world, rollout, making)
-        return recorded
+        (made,) = self.make_many([number])
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def make_many(self, numbers: Sequence[int]) -> list[Recorded | Dropped | FoveaError]:
+        """The same for several episodes at once; what befalls one is in its place."""
+        while len(self._worlds) < len(numbers):
+            self._worlds.append(self._making.ready_world().make())
+        episodes = [self._playing(world, number) for world, number in zip(self._worlds, numbers, strict=False)]
+        out: list[Recorded | Dropped | FoveaError] = []
+        for world, found in zip(
+            self._worlds, roll_out_many(episodes, cast(Decide, self._agent.act_many)), strict=False
+        ):
+            try:
+                out.append(found if isinstance(found, FoveaError) else settle(world, found, self._making)[0])
+            except (Dropped, FoveaError) as reason:
+                out.append(reason)
+        return out
+
+    def _playing(self, world: World, number: int) -> Playing:
+        making = self._making
+        return playing(world, self._agent, making, making.episode_seed(number), making.options(number))
 
     def close(self) -> None:
-        """Close the world."""
-        self._world.close()
+        """Close the worlds."""
+        for world in self._worlds:
+            world.close()

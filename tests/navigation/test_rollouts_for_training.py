@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from backbone.errors import ModelError, WorldError
 from backbone.vlm import VLM
 from navigation.actions import LEFT, MOVE, OBS, RIGHT
 from navigation.agent import HydraAgent
 from navigation.config import DataConfig, NavigationConfig
 from navigation.data import Dropped, MakingConfig
 from navigation.examples import places_of
-from navigation.repairing import roll_out, settle, teachable
+from navigation.repairing import playing, roll_out, roll_out_many, settle, teachable
 from navigation.switching import SwitchConfig
 
 AGENT = dataclasses.replace(
@@ -99,6 +100,48 @@ def test_rollouts_of_a_model_are_functions_of_their_seed(world, agent):
     assert again.recorded.trajectory == one.recorded.trajectory
     assert again.recorded.packed == one.recorded.packed
     assert one.recorded.trajectory.cycles[0].views
+
+
+def test_rollouts_together_are_those_of_each_alone(agent):
+    made = [MAKING.ready_world().make() for _ in range(3)]
+    numbers = (3, 4, 11)  # of two homes
+
+    def begun(number, world):
+        return playing(world, agent, MAKING, MAKING.episode_seed(number), MAKING.options(number))
+
+    together = roll_out_many([begun(n, w) for n, w in zip(numbers, made, strict=True)], agent.act_many)
+    for number, found in zip(numbers, together, strict=True):
+        alone = roll_out(made[0], agent, MAKING, MAKING.episode_seed(number), MAKING.options(number))
+        assert found.recorded.trajectory == alone.recorded.trajectory
+        assert found.distances == alone.distances
+    for world in made:
+        world.close()
+
+
+def test_what_befalls_one_of_several_stays_in_its_place():
+    def episode(length, fails=False):
+        for i in range(length):
+            assert (yield f"s{i}", f"o{i}") == i
+        if fails:
+            raise WorldError("the simulator is gone")
+        return length
+
+    asked = []
+
+    def decide(sessions, observations):
+        asked.append(len(sessions))
+        return [int(s[1:]) for s in sessions]
+
+    found = roll_out_many([episode(2), episode(4, fails=True), episode(3), episode(0)], decide)
+    assert [f if isinstance(f, int) else type(f) for f in found] == [2, WorldError, 3, 0]
+    assert asked == [3, 3, 2, 1]
+
+    def broken(sessions, observations):
+        raise ModelError("no")
+
+    found = roll_out_many([episode(2), episode(0)], broken)
+    assert isinstance(found[0], ModelError)
+    assert found[1] == 0
 
 
 def test_what_failed_is_repaired_and_can_be_learned(world, rollouts):
