@@ -1,4 +1,4 @@
-"""Paths of the files shipped with Fovea: nano's weights and tokenizer, the document reader's weights, samples."""
+"""Paths of the files shipped with Fovea: nano's weights and tokenizer, what the systems were trained to, samples."""
 
 from __future__ import annotations
 
@@ -7,4 +7,5 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 NANO = ROOT / "nano"
 DOCPARSE = ROOT / "docparse"
+NAVIGATION = ROOT / "navigation"
 SAMPLES = ROOT / "samples"

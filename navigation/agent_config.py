@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assets import NAVIGATION
 from backbone.contracts import ActionSpec, Agent
 from backbone.errors import ConfigError
 from navigation.config import PRESETS, NavigationConfig
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from backbone.vlm import VLM
 
 ADAPTER = "navigation"  # the name under which a LoRA is attached
+SHIPPED_DEFAULT = "irft"  # of the adapters in assets/navigation
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class HydraConfig:
     """Hydra-Nav on any model. What is not given stays as the model's preset has it."""
 
     model: str = "nano"  # nano, a hub id, a local directory, or http://host:port/v1#model
-    adapter: str = ""  # a LoRA directory that training wrote; empty: the bare model
+    adapter: str = "auto"  # a LoRA directory, or a shipped one's name (stage1, stage2, irft); empty: the bare model
     device: str = "auto"  # auto, cpu, cuda, cuda:1, ...
     preset: str = ""  # nano or qwen; empty: by the model
     strategy: Strategy = "learned"  # learned, threshold, never, always, fixed, random
@@ -85,10 +87,28 @@ def preset_for(model: str) -> str:
 SMALL_TOKENIZER = 1_000_000  # bytes; nano's has 263 kB, the families' own 7 to 11 MB
 
 
+def resolved_adapter(model: str, adapter: str, default: str = SHIPPED_DEFAULT) -> str:
+    """The directory of an adapter: that of a shipped one by its name, for nano.
+
+    ``auto`` is ``default`` for nano, and nothing for other models: theirs may know the task, or were trained whole.
+
+    Raises:
+        ConfigError: the name of a shipped adapter with a model that it does not fit, or that is not there.
+    """
+    shipped = sorted(p.name for p in NAVIGATION.glob("*/") if (p / "adapter_config.json").is_file())
+    if adapter == "auto":
+        return str(NAVIGATION / default) if model == "nano" and default in shipped else ""
+    if adapter in shipped and not Path(adapter).is_dir():
+        if model != "nano":
+            raise ConfigError(f"adapter {adapter} was trained on nano, not on {model}; give a directory trained on it")
+        return str(NAVIGATION / adapter)
+    return adapter
+
+
 def load(
     model: str, config: NavigationConfig, adapter: str = "", device: str = "auto", cache_mebibytes: int = 256
 ) -> tuple[VLM, str | None]:
-    """A model with the pixel limits of ``config``, and the name of its adapter if one is given.
+    """A model with the pixel limits of ``config``, and the name of its adapter if one is given (`resolved_adapter`).
 
     Raises:
         ConfigError: the adapter is no directory, or the model is behind a server, which has its own.
@@ -97,6 +117,7 @@ def load(
     from backbone.local import LocalVLM
     from backbone.vlm import VLM
 
+    adapter = resolved_adapter(model, adapter)
     vlm = VLM.load(model, device=device, cache_mebibytes=cache_mebibytes)
     pixels = config.pixels(vlm.pixels)
     if pixels != vlm.pixels:  # known only now; such models are small
@@ -106,6 +127,6 @@ def load(
     if not isinstance(vlm, LocalVLM):
         return vlm, adapter  # a name the server knows
     if not Path(adapter).is_dir():
-        raise ConfigError(f"adapter {adapter}: no such directory; give one that training wrote")
+        raise ConfigError(f"adapter {adapter}: no such directory and no shipped name; give one that training wrote")
     vlm.adapters.attach(ADAPTER, adapter)
     return vlm, ADAPTER

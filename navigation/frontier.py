@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,11 +31,15 @@ TASK = "find the "
 
 @dataclass(frozen=True)
 class FrontierConfig:
-    """Frontier exploration with a detector: the world's labels (``truth``) or a model's boxes (``model``)."""
+    """Frontier exploration with a detector.
 
-    detector: Literal["truth", "model"] = "truth"
-    model: str = "nano"  # of detector model
-    adapter: str = ""  # a LoRA directory for it
+    ``truth`` is the world's labels, ``model`` the boxes that a model writes, ``sight`` the kinds that a tower sees.
+    """
+
+    detector: Literal["truth", "model", "sight"] = "truth"
+    model: str = "nano"  # of detectors model and sight
+    adapter: str = "auto"  # a LoRA directory for it, or the name of a shipped one; auto: shipped sight for nano's
+    least: float = 0.6  # of detector sight: probability from which a cell shows the object
     device: str = "auto"
     hfov_deg: float = 79.0  # of the world's camera
     camera_height: float = 0.88
@@ -55,8 +60,24 @@ class FrontierConfig:
         from navigation.agent_config import load
         from navigation.config import NavigationConfig
 
-        vlm, adapter = load(self.model, NavigationConfig.preset("qwen"), self.adapter, self.device)
-        return FrontierAgent(spec, self, ModelDetector(vlm, adapter))
+        if self.detector == "sight":
+            return FrontierAgent(spec, self, self._sight())
+        adapter = "" if self.adapter == "auto" else self.adapter
+        vlm, name = load(self.model, NavigationConfig.preset("qwen"), adapter, self.device)
+        return FrontierAgent(spec, self, ModelDetector(vlm, name))
+
+    def _sight(self) -> Detector:
+        from backbone.local import LocalVLM
+        from navigation.agent_config import load, preset_for, resolved_adapter
+        from navigation.config import NavigationConfig
+        from navigation.sight_detector import SightDetector
+
+        config = NavigationConfig.preset(preset_for(self.model))
+        folder = resolved_adapter(self.model, self.adapter, "sight")
+        vlm, name = load(self.model, config, folder, self.device)
+        if not isinstance(vlm, LocalVLM):
+            raise ConfigError(f"{self.model} is behind a server; detector sight needs its tower in this process")
+        return SightDetector(vlm, name, Path(folder), config, self.least)
 
 
 class FrontierAgent:
