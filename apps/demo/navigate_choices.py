@@ -175,6 +175,7 @@ def read_request(
     limit = _whole("the limit of steps", max_steps, 1, MOST_STEPS)
     home, start = _whole("home", home, 0, MAX_SEED), _whole("start", start, 0, MAX_SEED)
     objects = objects_in(home)
+    category = category.replace(" ", "_") if isinstance(category, str) else category  # as the page writes it
     if category not in objects:
         raise DataError(f"home {home} has no {str(category)[:80]!r} to be found; it has {', '.join(objects)}")
     return NavigateRequest(world, home, category, start, contenders, limit, PACES[pace])

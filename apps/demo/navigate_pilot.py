@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from backbone.local import LocalVLM
 from backbone.vlm import VLM
@@ -43,11 +44,12 @@ class Pilot:
         if fits and hydra.adapter in NONE_NAMED:
             return Steering(own, None, adapter_words(own.name, None))
         vlm, adapter = load(hydra.model, config, hydra.adapter, hydra.device, hydra.cache_mebibytes)
-        return Steering(vlm, adapter, adapter_words(vlm.name, hydra.adapter if adapter else None))
+        source = vlm.adapters.sources.get(adapter or "") if isinstance(vlm, LocalVLM) else None
+        return Steering(vlm, adapter, adapter_words(vlm.name, adapter and (source or adapter)))
 
 
 def adapter_words(model: str, adapter: str | None) -> str:
-    """The model in words that say whether it was trained for this."""
-    if adapter is None:
+    """The model in words that say whether it was trained for this; a directory by its last two names."""
+    if not adapter:
         return f"{model} without an adapter, not trained to find objects"
-    return f"{model} with the adapter {adapter}"
+    return f"{model} with the adapter {'/'.join(Path(adapter).parts[-2:])}"

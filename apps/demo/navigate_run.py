@@ -38,19 +38,19 @@ class Shown:
 
 @dataclass
 class _Page:
-    """What the page has, so that pictures are sent only where they have changed."""
+    """What the page has, so that pictures are sent only where they, or what the robot is at, have changed."""
 
-    pictures: tuple[Any, ...] = ()
+    sent: tuple[Any, ...] = ()
     last: Shown | None = None
 
     def update(self, request: NavigateRequest, shown: Shown) -> tuple[Any, ...]:
         """The row of outputs that shows this moment."""
         self.last = shown
         values = {"thoughts": thoughts_html(shown.lanes), "status": status_of("running", request, shown.steering)}
-        pictures = tuple(lane.pictures for lane in shown.lanes)
-        if pictures != self.pictures:
+        seen = tuple((lane.pictures, lane.phase) for lane in shown.lanes)
+        if seen != self.sent:
             values["view"] = lanes_html(shown.lanes)
-            self.pictures = pictures
+            self.sent = seen
         return update(**values)
 
 
