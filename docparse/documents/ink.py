@@ -78,7 +78,8 @@ def find_sights(image: Image, words: NDArray[np.float64]) -> tuple[list[Sight], 
     letters = _filled(ink.shape, boxes)
     bare = np.asarray(ink * (1 - letters), np.uint8)
     lines, loose = ruled(bare)
-    median = float(np.median(boxes[:, 3] - boxes[:, 1])) if len(boxes) else 0.01 * max(image.shape[:2])
+    sides = boxes[:, 2:] - boxes[:, :2]  # of a page that lies on its side words are higher than wide
+    median = float(np.median(sides, 0).min()) if len(boxes) else 0.01 * max(image.shape[:2])
     ticks = tick_boxes(bare, median)
     rest = np.asarray(bare * (1 - _grown(loose, 1)), np.uint8)
     for x0, y0, x1, y1 in ticks:
@@ -165,8 +166,8 @@ def look_of(piece: Piece, word: float, side: int) -> Look | None:
         return "photograph"
     if 0.7 < ratio < 1.4 and 2.5 * word < small and large < 0.25 * side and piece.colour > 0.5 and piece.words < 0.3:
         return "stamp"
-    written = 0.8 * word < piece.height < 8 * word and ratio > 1.1 and piece.width > 2 * word
-    if written and piece.fill < 0.55 and piece.words < 0.05 and piece.square < 0.3 and piece.width < 0.4 * side:
+    written = 0.8 * word < small < 8 * word and large > 1.1 * small and 2 * word < large < 0.4 * side
+    if written and piece.fill < 0.55 and piece.words < 0.05 and piece.square < 0.3:
         return "signature"
     if small >= LEAST * side and piece.fill > 0.01:
         return "drawing"
@@ -199,7 +200,9 @@ def _pieces(image: Image, ink: Mask, lines: Mask, letters: Mask, straight: Strai
 def _tones(ink: NDArray[Any], grey: Mask) -> float:
     """Standard deviation of the grey levels inside of ink (h, w), away from its edges."""
     size = 2 * GRAIN + 1
-    deep = cv2.erode(np.asarray(ink, np.uint8), np.ones((size, size), np.uint8), borderType=cv2.BORDER_CONSTANT)
+    deep = cv2.erode(
+        np.asarray(ink, np.uint8), np.ones((size, size), np.uint8), borderType=cv2.BORDER_CONSTANT, borderValue=0
+    )
     return float(grey[deep > 0].std()) if deep.any() else 0.0
 
 
