@@ -143,7 +143,7 @@ class _Match:
     def play(self, stop: threading.Event, steps_per_s: float | None) -> list[EpisodeResult]:
         """All of them to their ends; the rows in the order of the lanes."""
         least_s = 1 / steps_per_s if steps_per_s else 0.0
-        self._next_at = 0.0  # the first moment took longer than the others will
+        self._next_at = self._next_word_at = 0.0  # the first moment took longer to draw than the others will
         while running := [lane for lane in self.lanes if not lane.ended]:
             began = time.perf_counter()
             for lane in running:

@@ -60,8 +60,8 @@ def choose(page: Any, field: str, value: str) -> None:
     page.press(f"#{field} input", "Enter")
 
 
-def ended(page: Any) -> str:
-    page.wait_for_selector('#navigate-status [data-phase="done"], #navigate-status [data-phase="failed"]')
+def ended(page: Any, how: str = "done") -> str:
+    page.wait_for_selector(f'#navigate-status [data-phase="{how}"]')
     return str(page.inner_text("#navigate-status"))
 
 
@@ -102,6 +102,7 @@ def test_choose_watch_stop_and_compare(browser: Browser, address: str) -> None:
     choose(page, "navigate-strategy", "never")
     choose(page, "navigate-rival", "expert")
     page.wait_for_selector("#navigate-run:has-text('Compare')")
+    page.fill("#navigate-limit input[type=number]", "80")
     page.click("#navigate-pace label:has-text('full speed')")
     page.click("#navigate-run")
     assert "Expert: success" in ended(page)
@@ -119,7 +120,7 @@ def test_errors_are_said_on_the_page_and_it_fits_a_phone(browser: Browser, addre
     page = open_tab(browser, address, width=390)
     choose(page, "navigate-object", "dragon")
     page.click("#navigate-run")
-    assert "Home 0 has no 'dragon' to be found; it has" in ended(page)
+    assert "Home 0 has no 'dragon' to be found; it has" in ended(page, "failed")
     page.wait_for_selector("#navigate-run:enabled")
     choose(page, "navigate-object", "bed")
     choose(page, "navigate-strategy", "expert")
