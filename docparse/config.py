@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from backbone.errors import ConfigError
 from docparse.flow.config import FlowConfig
@@ -23,11 +24,16 @@ class DocparseConfig:
     regions: RegionConfig = field(default_factory=RegionConfig)
     settled: float = 0.5  # OUR CHOICE: probability from which an answer is given
     longest_answer: int = 80  # words
+    answerer: Literal["extractive", "generative"] = (
+        "extractive"  # the document's own words, or a model's that sees them
+    )
     sights: bool = True  # look at the pages where a question asks for a figure, a signature, a stamp or a box to tick
 
     def __post_init__(self) -> None:
         if not 0 <= self.settled <= 1 or self.longest_answer < 1:
             raise ConfigError(f"docparse: 0 <= settled <= 1 and longest_answer >= 1, got {self}")
+        if self.answerer not in ("extractive", "generative"):
+            raise ConfigError(f"docparse: the answerer is extractive or generative, got {self.answerer!r}")
         if self.flow.steps > self.network.steps:
             raise ConfigError(f"docparse: {self.flow.steps} steps, but the network has {self.network.steps} embeddings")
 

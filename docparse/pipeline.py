@@ -6,9 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,12 +15,15 @@ from numpy.typing import NDArray
 
 from backbone.contracts import Box, Evidence, Ledger, Stage
 from backbone.errors import CancelledError, DataError
+from backbone.vlm import VLM
 from docparse.answer import Reading, read_answer, spell
 from docparse.config import DocparseConfig
+from docparse.contracts import NOT_HERE, DocumentAnswer, Looking, StepView
 from docparse.documents import Document, Page, Sights
 from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
 from docparse.fields.matching import word_fields
 from docparse.fields.words import DocumentWords, Embedder, read_words
+from docparse.generative import writer_of
 from docparse.model import EvidenceNetwork
 from docparse.question import check_question
 from docparse.regions import FoundRegion
@@ -29,88 +31,38 @@ from docparse.sights.law import SightLaw, Thing, pages_to_see, sight_law, things
 from docparse.sights.wish import Wish, wish_of
 from docparse.weights import load_reader
 
-NOT_HERE = "not in this document"
+__all__ = [
+    "NOT_HERE",
+    "NOT_LOOKED",
+    "DocumentAnswer",
+    "DocumentReader",
+    "DocumentSession",
+    "Looking",
+    "OnPage",
+    "StepView",
+]
+
 NOT_LOOKED = "pictures were not looked at: there are only words of this document"
 OnPage = Callable[[int, int], None]  # pages read, pages in all
-
-
-class Looking(Protocol):
-    """What a session looks at anew: an open `Document`, or pages of several."""
-
-    def page(self, index: int, picture: bool = True) -> Page:
-        """Page ``index`` with its picture."""
-        ...
-
-    def sights(self, index: int) -> Sights:
-        """What it shows beside its words."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class StepView:
-    """The law after one step, for drawing: particles' pages, boxes in pixels of their page as shown, and mass."""
-
-    name: str
-    pages: NDArray[np.int64]  # (N,)
-    boxes: NDArray[np.float64]  # (N, 4)
-    mass: NDArray[np.float64]  # (N,)
-    converged: bool
-    residual: float
-    dropped: float  # mass the sparse support left out
-
-
-@dataclass(frozen=True, eq=False)
-class DocumentAnswer:
-    """An answer and where it stands.
-
-    ``text`` is `NOT_HERE` where the mass did not settle; ``evidence`` is then empty. Boxes are pixels of the page as
-    shown; `docparse.documents.Page.points` gives PDF points. ``steps`` are the laws from coarse to fine.
-    """
-
-    text: str
-    found: bool
-    confidence: float  # 0 to 1
-    evidence: tuple[Evidence, ...]
-    steps: tuple[StepView, ...] = field(repr=False)
-    ledger: Ledger
-    notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, without the laws' particles."""
-        return {
-            "answer": self.text,
-            "found": self.found,
-            "confidence": self.confidence,
-            "evidence": [
-                {
-                    "page": e.page + 1,
-                    "box": [e.box.x0, e.box.y0, e.box.x1, e.box.y1],
-                    "mass": e.mass,
-                    "text": e.text,
-                }
-                for e in self.evidence
-            ],
-            "steps": [
-                {
-                    "name": s.name,
-                    "particles": len(s.mass),
-                    "converged": s.converged,
-                    "residual": s.residual,
-                    "dropped": s.dropped,
-                }
-                for s in self.steps
-            ],
-            "ledger": self.ledger.to_dict(),
-            "notes": list(self.notes),
-        }
 
 
 class DocumentReader:
     """Weights and settings; shareable. `session` gives what belongs to one document."""
 
-    def __init__(self, network: EvidenceNetwork, config: DocparseConfig, embedder: Embedder | None = None) -> None:
-        """``embedder`` None: the text model of `docparse.documents.embedding`."""
+    def __init__(
+        self,
+        network: EvidenceNetwork,
+        config: DocparseConfig,
+        embedder: Embedder | None = None,
+        vlm: VLM | None = None,
+    ) -> None:
+        """``embedder`` None: the text model of `docparse.documents.embedding`. ``vlm`` writes generative answers.
+
+        Raises:
+            ConfigError: the answerer is generative and there is no ``vlm``, or one that cannot read.
+        """
         self.network, self.config = network.eval(), config
+        self.writer = writer_of(config, vlm)
         if embedder is None:
             from docparse.documents.embedding import TextEmbedder
 
@@ -118,13 +70,19 @@ class DocumentReader:
         self.embedder = embedder
 
     @classmethod
-    def load(cls, folder: Path | None = None) -> DocumentReader:
-        """The shipped reader, or that of a folder. Raises `ModelError` for a folder that holds none."""
+    def load(cls, folder: Path | None = None, vlm: VLM | None = None) -> DocumentReader:
+        """The shipped reader, or that of a folder; with a ``vlm`` its answers are generative.
+
+        Raises:
+            ModelError: the folder holds no reader.
+            ConfigError: the ``vlm`` cannot read.
+        """
         if folder is None:
             from assets import DOCPARSE
 
             folder = DOCPARSE
-        return cls(*load_reader(folder))
+        network, config = load_reader(folder)
+        return cls(network, replace(config, answerer="generative") if vlm is not None else config, vlm=vlm)
 
     def session(
         self, document: Document, *, on_page: OnPage | None = None, cancel: threading.Event | None = None
@@ -176,7 +134,7 @@ class DocumentSession:
         stages = [self.reading]
         wish = wish_of(question) if self.reader.config.sights else None
         if not len(self.words):
-            return self._without_words(wish, stages)
+            return self._without_words(question, wish, stages)
         with _timed(stages, "fields"):
             fields = word_fields(self.words, question, self.reader.embedder)
         _check(cancel)
@@ -195,17 +153,25 @@ class DocumentSession:
                 law, notes = self._see(wish, mass, cancel)
             if law.convinced:
                 steps = self._steps(outcome)
-                return self._shown(law, steps, Ledger(tuple(stages)), self._all_notes(outcome, notes))
-        return self._answer(reading, outcome, Ledger(tuple(stages)), notes)
+                shown = self._shown(law, steps, Ledger(tuple(stages)), self._all_notes(outcome, notes))
+                return self._written(question, shown, cancel)
+        return self._written(question, self._answer(reading, outcome, Ledger(tuple(stages)), notes), cancel)
 
-    def _without_words(self, wish: Wish | None, stages: list[Stage]) -> DocumentAnswer:
+    def _written(self, question: str, answer: DocumentAnswer, cancel: threading.Event | None) -> DocumentAnswer:
+        """The answer in the words of the model that looks at the evidence, where there is one and evidence to see."""
+        writer = self.reader.writer
+        if writer is None or not answer.found:
+            return answer
+        return writer.rewrite(question, answer, self.pages, self.document, cancel)
+
+    def _without_words(self, question: str, wish: Wish | None, stages: list[Stage]) -> DocumentAnswer:
         notes = (*self.notes, "the document has no words: nothing was printed on it that could be read")
         if wish is not None:
             with _timed(stages, "sights"):
                 law, seen = self._see(wish, np.zeros(0), None)
             notes = (*notes, *seen)
             if law.convinced:
-                return self._shown(law, (), Ledger(tuple(stages)), notes)
+                return self._written(question, self._shown(law, (), Ledger(tuple(stages)), notes), None)
         return DocumentAnswer(NOT_HERE, False, 0.0, (), (), Ledger(tuple(stages)), notes)
 
     def _see(

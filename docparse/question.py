@@ -6,6 +6,10 @@ from backbone.errors import DataError
 from docparse.fields.text import content_tokens
 
 MAX_QUESTION = 1000  # characters
+CANNOT_READ = (
+    "nano cannot read text, so it cannot write answers from close-ups of a document; leave the model out for answers "
+    "in the document's own words, or give one that reads, such as Qwen/Qwen3-VL-4B-Instruct"
+)
 
 
 def check_question(question: str) -> None:

@@ -13,12 +13,12 @@ import tyro
 from rich.markup import escape
 from rich.progress import Progress
 
-from apps.commands.common import check_folder, token_from
+from apps.commands.common import ModelOptions, check_folder, preset_name, token_from
 from apps.output import Output
 from apps.printing import evidence_table, ledger_table, print_notes
 from backbone.errors import ConfigError
 from docparse.documents import Limits, open_document
-from docparse.question import check_question
+from docparse.question import CANNOT_READ, check_question
 
 if TYPE_CHECKING:
     from docparse.documents import Document
@@ -42,6 +42,8 @@ class Command:
     no_ocr: bool = False  # leave scanned pages unread
     password: str | None = None  # of an encrypted PDF; other users of the machine can see it, so rather:
     password_env: str | None = None  # the environment variable that holds the password
+    model: str | None = None  # writes the answer from close-ups: a hub id, a directory, or http://host:port/v1#model
+    device: str = "auto"  # of that model: auto, cpu, cuda, cuda:1, ...
     weights: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # a reader that training left
     output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # write answer.json, page-N.png, flow.png
     json: bool = False  # print JSON only
@@ -53,11 +55,12 @@ class Command:
         check_folder(self.output)
         password = self._password()
         _check_weights(self.weights)
+        options = self._model_options()
         with open_document(self.document, limits, password=password) as document:  # its errors come before torch loads
             with output.console.status("loading the reader"):
                 from docparse.pipeline import DocumentReader
 
-                reader = DocumentReader.load(self.weights)
+                reader = DocumentReader.load(self.weights, options.load() if options else None)
             with _progress(output) as on_page:
                 session = reader.session(document, on_page=on_page)
             answer = session.ask(self.question)
@@ -67,6 +70,16 @@ class Command:
         self._print(output, record, answer)
         output.json(record)
         return 0
+
+    def _model_options(self) -> ModelOptions | None:
+        """The model that writes, found wanting before anything slow; None for the document's own words."""
+        if self.model is None:
+            return None
+        options = ModelOptions(model=self.model, device=self.device)
+        options.check()
+        if preset_name(self.model) == "nano":
+            raise ConfigError(f"--model {self.model}: {CANNOT_READ}")
+        return options
 
     def _password(self) -> str | None:
         if self.password is not None and self.password_env is not None:
@@ -88,6 +101,7 @@ class Command:
                 "reader": asdict(reader.config),
                 "limits": asdict(document.limits),
                 "weights": str(self.weights or "shipped"),
+                "model": self.model,
             },
         }
 

@@ -123,7 +123,8 @@ def ruled(ink: Mask) -> tuple[tuple[Mask, Mask], Mask]:
         whole = cv2.morphologyEx(thin, cv2.MORPH_CLOSE, np.ones(gap, np.uint8))
         lines.append(np.asarray(cv2.morphologyEx(whole, cv2.MORPH_OPEN, np.ones(shape, np.uint8)), np.uint8))
     across, along = lines
-    count, label = cv2.connectedComponents(_grown(_both((across, along)), 2))
+    count, found = cv2.connectedComponents(_grown(_both((across, along)), 2))
+    label = np.asarray(found)
     # a frame has two lines of each direction at least; the strokes of a signature cross one rule
     crossed = np.minimum(_number_in(across, label, count), _number_in(along, label, count)) > 1
     bars = cv2.morphologyEx(block, cv2.MORPH_OPEN, np.ones((THICK, THICK), np.uint8))  # no writing is so thick
@@ -133,7 +134,7 @@ def ruled(ink: Mask) -> tuple[tuple[Mask, Mask], Mask]:
     return (across, along), loose
 
 
-def _number_in(lines: Mask, label: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+def _number_in(lines: Mask, label: NDArray[Any], count: int) -> NDArray[np.int64]:
     """(count,) how many lines lie in each group of a labelled picture (H, W)."""
     number, own = cv2.connectedComponents(lines)
     at = lines > 0
@@ -182,7 +183,8 @@ def _pieces(image: Image, ink: Mask, lines: Mask, letters: Mask, straight: Strai
     red, green, blue = cv2.split(image)
     least = cv2.min(cv2.min(red, green), blue)
     coloured = np.asarray(cv2.subtract(_most(image), least) > 50)
-    boxes, bars = [], []
+    boxes: list[Pixels] = []
+    bars: list[Pixels] = []
     for number in range(1, count):
         x, y, w, h, _ = (int(v) for v in stats[number])
         inside = np.asarray(ink[y : y + h, x : x + w] * (label[y : y + h, x : x + w] == number), np.uint8)
