@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from backbone.vlm import VLM
 
 ADAPTER = "navigation"  # the name under which a LoRA is attached
-SHIPPED_DEFAULT = "irft"  # of the adapters in assets/navigation
+SHIPPED_DEFAULT = "irft"  # of what assets/navigation holds
+ADAPTER_FILE = "adapter_config.json"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class HydraConfig:
     """Hydra-Nav on any model. What is not given stays as the model's preset has it."""
 
     model: str = "nano"  # nano, a hub id, a local directory, or http://host:port/v1#model
-    adapter: str = "auto"  # a LoRA directory, or a shipped one's name (stage1, stage2, irft); empty: the bare model
+    adapter: str = "auto"  # a directory that training wrote, or the name of a shipped one; empty: the bare model
     device: str = "auto"  # auto, cpu, cuda, cuda:1, ...
     preset: str = ""  # nano or qwen; empty: by the model
     strategy: Strategy = "learned"  # learned, threshold, never, always, fixed, random
@@ -88,27 +89,34 @@ SMALL_TOKENIZER = 1_000_000  # bytes; nano's has 263 kB, the families' own 7 to 
 
 
 def resolved_adapter(model: str, adapter: str, default: str = SHIPPED_DEFAULT) -> str:
-    """The directory of an adapter: that of a shipped one by its name, for nano.
+    """The directory of what was trained for navigation: that of a shipped training by its name, for nano.
 
     ``auto`` is ``default`` for nano, and nothing for other models: theirs may know the task, or were trained whole.
 
     Raises:
-        ConfigError: the name of a shipped adapter with a model that it does not fit, or that is not there.
+        ConfigError: the name of a shipped training with a model that it does not belong to.
     """
-    shipped = sorted(p.name for p in NAVIGATION.glob("*/") if (p / "adapter_config.json").is_file())
+    shipped = sorted(p.name for p in NAVIGATION.glob("*/") if (p / ADAPTER_FILE).is_file() or _is_whole(p))
     if adapter == "auto":
         return str(NAVIGATION / default) if model == "nano" and default in shipped else ""
     if adapter in shipped and not Path(adapter).is_dir():
         if model != "nano":
-            raise ConfigError(f"adapter {adapter} was trained on nano, not on {model}; give a directory trained on it")
+            raise ConfigError(f"{adapter} was trained on nano, not on {model}; give a directory trained on it")
         return str(NAVIGATION / adapter)
     return adapter
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a directory holds a model, not an adapter."""
+    return (folder / "config.json").is_file()
 
 
 def load(
     model: str, config: NavigationConfig, adapter: str = "", device: str = "auto", cache_mebibytes: int = 256
 ) -> tuple[VLM, str | None]:
     """A model with the pixel limits of ``config``, and the name of its adapter if one is given (`resolved_adapter`).
+
+    A directory that holds a whole model is loaded in place of ``model``.
 
     Raises:
         ConfigError: the adapter is no directory, or the model is behind a server, which has its own.
@@ -118,11 +126,13 @@ def load(
     from backbone.vlm import VLM
 
     adapter = resolved_adapter(model, adapter)
-    vlm = VLM.load(model, device=device, cache_mebibytes=cache_mebibytes)
+    whole = bool(adapter) and _is_whole(Path(adapter))
+    source = adapter if whole else model
+    vlm = VLM.load(source, device=device, cache_mebibytes=cache_mebibytes)
     pixels = config.pixels(vlm.pixels)
     if pixels != vlm.pixels:  # known only now; such models are small
-        vlm = VLM.load(model, device=device, cache_mebibytes=cache_mebibytes, pixels=pixels)
-    if not adapter:
+        vlm = VLM.load(source, device=device, cache_mebibytes=cache_mebibytes, pixels=pixels)
+    if not adapter or whole:
         return vlm, None
     if not isinstance(vlm, LocalVLM):
         return vlm, adapter  # a name the server knows

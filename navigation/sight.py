@@ -27,7 +27,7 @@ from navigation.config import NavigationConfig
 from navigation.even_pictures import even_pictures
 from navigation.glimpse_maps import CELL, DEPTH_BINS, IGNORE, KINDS, maps
 from navigation.glimpses import glimpse
-from navigation.train import ADAPTER, StageTraining, learning
+from navigation.train import ADAPTER, StageTraining, learning, save_whole
 
 CLASSES = {"kind": len(KINDS), "depth": DEPTH_BINS}
 HEADS_FILE = "sight.safetensors"
@@ -108,6 +108,8 @@ def train_sight(
 ) -> TrainingResult:
     """Train the adapter of ``vlm``'s tower; leaves ``output/adapter`` (PEFT) with the classifiers in `HEADS_FILE`.
 
+    ``output/model`` is the whole model with that adapter folded in, for stages that train more than adapters.
+
     Raises:
         ModelError: the model's visual tokens are not squares of `CELL` pixels.
     """
@@ -142,6 +144,7 @@ def train_sight(
             config_record=record,
         )
     vlm.adapters.save(ADAPTER, output / "adapter")
+    save_whole(vlm, ADAPTER, output / "model")
     save_file({k: v.contiguous() for k, v in heads.state_dict().items()}, output / "adapter" / HEADS_FILE)
     (output / "agent.json").write_text(json.dumps(asdict(agent), indent=1) + "\n", encoding="utf-8")
     return result

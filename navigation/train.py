@@ -134,8 +134,10 @@ class StageTraining:
 
 
 _CO_TRAINING = Questions(share=0.2)
+# Nano's language model learns whole: it never wrote the actions' words, and an adapter cannot reach their embeddings
+# (measured: after 240 steps it turned left in none of 185 cases). Its tower learned to see before, and rests.
 _NANO = StageTraining(
-    tower="full", rank=32, alpha=64, learning_rate=6e-4, weight_decay=0.01, warmup_fraction=0.03, batch=16, accumulate=2
+    language="full", tower="frozen", learning_rate=8e-4, weight_decay=0.01, warmup_fraction=0.03, batch=16, accumulate=2
 )
 _QWEN = StageTraining()
 PRESETS = {

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from backbone.chat import Chat
 from backbone.errors import ConfigError, ModelError
 from backbone.vlm import VLM
+from navigation.agent_config import load
 from navigation.batches import Encoder, loss
 from navigation.config import NavigationConfig
 from navigation.examples import example_at, places_of, segment_example
@@ -80,6 +81,12 @@ def test_only_the_towers_adapter_learns_and_it_goes_on(vlm, tmp_path):
     assert all(".visual." in k for k in moved)
     assert any("language_model" in k for k in saved)  # there, and still nothing: stage 1 goes on with it
     assert load_file(tmp_path / "adapter" / HEADS_FILE)["heads.kind.weight"].shape == (len(KINDS), vlm.network.width)
+    whole, name = load("tiny", NANO, str(tmp_path / "model"), "cpu")  # in place of the model that is named
+    assert name is None
+    frame = np.random.default_rng(0).integers(0, 255, (128, 160, 3), np.uint8)
+    one, two = vlm.image_features([frame], adapter=ADAPTER)[0], whole.image_features([frame])[0]
+    assert torch.allclose(one, two, atol=1e-4)
+    assert not torch.allclose(one, vlm.image_features([frame])[0], atol=1e-4)
     folder = tmp_path / "data"
     write_episode(stage_one(), folder, 0)
     settings = StageTraining(language="lora", tower="frozen", batch=1, accumulate=1, steps=3, precision="fp32")
