@@ -20,6 +20,7 @@ from navigation.examples import Example, Place, places_of
 from navigation.records import list_episodes, read_trajectory
 
 SORTED = 8  # batches whose examples are sorted by length together, so that little is padding
+TOGETHER = 2  # of them follow each other in order of length
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,10 @@ class Batches:
         block = self._size * SORTED
         drawn = [self._place(index // SORTED * block + i) for i in range(block)]
         drawn.sort(key=lambda p: p.pictures)
-        order = np.random.default_rng([self._seed, index // SORTED, 0xC1]).permutation(SORTED)
-        begin = int(order[index % SORTED]) * self._size
+        rng = np.random.default_rng([self._seed, index // SORTED, 0xC1])
+        # neighbours in length stay together: processes that share a step would wait for the one with the longest batch
+        order = rng.permutation(SORTED // TOGETHER)[:, None] * TOGETHER + np.arange(TOGETHER)
+        begin = int(order.ravel()[index % SORTED]) * self._size
         return drawn[begin : begin + self._size]
 
     def _place(self, position: int) -> Place:
