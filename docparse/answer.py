@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from docparse.config import DocparseConfig
 from docparse.fields.words import DocumentWords
 from docparse.regions import FoundRegion, find_regions
+from docparse.snapping import snapped
 
 FloatArray = NDArray[np.float64]
 
@@ -52,6 +53,7 @@ def read_answer(
     chosen = [answer_words(region.members, belongs, words, config) for region in regions]
     text = ", ".join(spell(words.texts, run) for run in sorted(chosen, key=lambda run: run[0]))
     held = min(1.0, sum(region.mass for region in regions))
+    regions = tuple(snapped(region, words, config.regions) for region in regions)
     return Reading(text, regions, tuple(i for run in chosen for i in run), settled, settled * held)
 
 
