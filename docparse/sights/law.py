@@ -26,6 +26,7 @@ PAGES = 12  # at most are looked at: those whose words answer best
 HEADING = 0.6  # what a heading's match is worth against that of a caption
 UNSAID = 0.15  # of the score: what a thing has without any word that speaks for it
 HEARD = 0.5  # of the score: the weight of the mass that the flow left on its words
+ELSEWHERE = 0.7  # what a match is worth under another heading than the question names
 SHARP = 6.0  # the law goes with this power of the scores
 LEAST = 0.4  # score from which a thing is believed to be meant
 
@@ -116,12 +117,17 @@ def _covered(words: DocumentWords, things: tuple[Thing, ...], wish: Wish, embedd
     if not len(words):
         return np.full(len(things), 0.0 if wish.tokens else 0.5)
     matched = word_matches(words, tokens, embedder).astype(np.float64)
+    scope = word_matches(words, wish.scope, embedder).astype(np.float64) if wish.scope else None
     rows = []
     for thing in things:
         near = np.concatenate([thing.words.caption, thing.words.inside])
         said = matched[:, near].max(1) if len(near) else np.zeros(len(tokens))
         above = HEADING * matched[:, thing.words.heading].max(1) if len(thing.words.heading) else 0.0
-        rows.append(float(np.maximum(said, above).mean()))
-    if not wish.tokens:  # nothing tells one from another: its look has to do
-        rows = [max(row, 0.5) for row in rows]
+        known = float(np.maximum(said, above).mean())
+        if not wish.tokens:  # nothing tells one from another: its look has to do
+            known = max(known, 0.5)
+        if scope is not None:
+            under = scope[:, thing.words.heading].max(1).mean() if len(thing.words.heading) else 0.0
+            known *= ELSEWHERE + (1 - ELSEWHERE) * float(under)
+        rows.append(known)
     return np.array(rows, np.float64)

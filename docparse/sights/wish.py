@@ -37,6 +37,12 @@ def _any_of(words: dict[str, str]) -> str:
 
 _ASK = r"(?:please )?(?:(?:can|could) you )?(?:tell me |show me )?"
 _SCOPE = re.compile(r"^(?:on|in|for|under|according to|as given in)\b[^,]{2,80}, ")
+_PART = re.compile(
+    r"(?:as given |according to |as stated )?(?:in|for|on|under|of) (?:the )?"
+    r"(?:section|chapter|slide|part)\b(?! \d)[^,?.]*"
+)
+_CHOICE = re.compile(r"\bfor (?:the )?([\w-]+)")
+_PARTS = frozenset(("section", "chapter", "slide", "part"))
 _PAGE = re.compile(r"\b(?:on )?(?:page|sheet|slide) (\d{1,4})\b")
 _PLAIN = r"(?:(?!(?:of|for|on|in|by|with|who)\b)\S+ )"  # no word behind which another thing begins
 _WHERE = re.compile(
@@ -70,6 +76,7 @@ class Wish:
     tokens: tuple[str, ...]  # normalised words of the question, without the thing itself and what only asks
     noun: str
     page: int | None = None  # from 0, where the question names one
+    scope: tuple[str, ...] = ()  # words of the heading it stands under, where the question names one
 
 
 def wish_of(question: str) -> Wish | None:
@@ -91,6 +98,12 @@ def wish_of(question: str) -> Wish | None:
         return None
     kind: Kind = name if name in ("signature", "stamp", "box") else "figure"  # type: ignore[assignment]
     apart = {noun, stem(noun), *(("tick", "check", "box", "checkbox") if kind == "box" else ())}
-    told = _PAGE.sub("", " ".join(question.lower().split()))
+    whole = _PAGE.sub("", " ".join(question.lower().split()))
+    part = _PART.search(whole)
+    told = whole.replace(part.group(), " ") if part else whole
+    scope = tuple(t for t in content_tokens(part.group()) if t not in _PARTS and t != "given") if part else ()
     kept = [token for token in content_tokens(told) if token not in _TELLING and not {token, stem(token)} & apart]
-    return Wish(kind, LOOKS[name], tuple(kept), noun, int(page.group(1)) - 1 if page else None)
+    choice = _CHOICE.search(told)
+    if kind == "box" and not kept and choice:  # "A" is a choice here, though it says nothing elsewhere
+        kept = [choice.group(1)]
+    return Wish(kind, LOOKS[name], tuple(kept), noun, int(page.group(1)) - 1 if page else None, scope)

@@ -142,12 +142,23 @@ def test_a_sight_needs_a_box() -> None:
         ("Where is Revenue shown in a chart?", "figure", ("revenue",), None),
         ("Locate the check box for renewal.", "box", ("renewal",), None),
         ("Where was it stamped?", "stamp", (), None),
+        ("Which box stands for A?", "box", ("a",), None),
     ],
 )
 def test_questions_that_want_to_see(question: str, kind: str, tokens: tuple[str, ...], page: int | None) -> None:
     wish = wish_of(question)
     assert wish is not None
     assert (wish.kind, wish.tokens, wish.page) == (kind, tokens, page)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ['In the section "holder", which box stands for large?', "Which box stands for large in section Holder?"],
+)
+def test_the_section_a_question_names_is_no_part_of_what_is_looked_for(question: str) -> None:
+    wish = wish_of(question)
+    assert wish is not None
+    assert (wish.tokens, wish.scope) == (("large",), ("holder",))
 
 
 @pytest.mark.parametrize(
@@ -243,6 +254,20 @@ def test_a_box_is_spoken_for_by_the_words_behind_it_up_to_the_next() -> None:
     first, second = speakers(words, 0, boxes, "box")
     assert [words.texts[i] for i in first.caption] == ["new", "licence"]
     assert [words.texts[i] for i in second.caption] == ["renewal"]
+
+
+@pytest.mark.parametrize(("section", "best"), [("tenant", 0), ("landlord", 1)])
+def test_of_two_boxes_with_one_label_the_named_section_has_it(section: str, best: int) -> None:
+    words = []
+    for line, (heading, y) in enumerate((("Tenant", 100), ("Landlord", 300))):
+        words.append(Word(heading, (100.0, y, 100.0 + 16 * len(heading), y + 32.0), 2 * line, 2 * line))
+        words.append(word("large", 130, y + 60, 2 * line + 1, 2 * line + 1))
+    page = Page(0, 800, 1000, None, tuple(words), "text layer")
+    boxes = (Sight((0.1, 0.16, 0.116, 0.176), "box"), Sight((0.1, 0.36, 0.116, 0.376), "box"))
+    found = {0: Sights(boxes, np.zeros((0, 4)))}
+    law = law_of(f"Which box stands for large in section {section}?", read_words([page], LettersEmbedder()), found)
+    assert law.best == best
+    assert law.law[best] > 0.8
 
 
 def test_of_a_long_document_only_some_pages_are_looked_at() -> None:
