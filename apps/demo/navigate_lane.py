@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from navigation.playing import absolute
 from navigation.records import Pose
 from navigation.worlds.navigation_world import LOOK_AROUND, heading_of
 
+HALF_TAG = re.compile(r"<[a-z_]*$")  # at the end of what was written so far
 LOOKING = "look around"  # the frontier agent's word for its turns at the start
 
 
@@ -171,7 +173,7 @@ class Lane:
         thoughts = tuple(course.thoughts)
         if course.writing is not None:
             number = len(course.landmarks)
-            thoughts += (Thought(number, course.why, clean_thought(course.writing)),)
+            thoughts += (Thought(number, course.why, clean_thought(HALF_TAG.sub("", course.writing))),)
         return LaneShown(
             self.contender,
             moment.observation.instruction,

@@ -27,6 +27,7 @@ START, TARGET, ROBOT, SHORTEST = (30, 34, 42), (232, 150, 20), (214, 40, 40), (9
 DARK = 0.5  # of its brightness is left of what was not seen yet
 LONGER_PX = 640  # of the picture's longer side
 RAYS_A_DEGREE = 3
+MOST_NUMBERS = 30  # of the newest landmarks; older ones are dots
 FINE = 2  # the way is drawn larger and scaled down, which smooths it
 
 
@@ -129,6 +130,9 @@ def _landmarks(
     """Numbered discs; where a spot is ``taken`` they are moved aside, each with a line to its own place."""
     font = ImageFont.load_default(size=14 * FINE)
     for number, place in enumerate(places, 1):
+        if number <= len(places) - MOST_NUMBERS:
+            pen.dot(place, 3.0, COLOURS["looking"])
+            continue
         x, y = pen.at(place)
         disc = _free_spot((x, y), taken, size)
         taken.append(disc)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from backbone.local import LocalVLM
 from backbone.vlm import VLM
-from navigation.agent_config import HydraConfig, load
+from navigation.agent_config import HydraConfig, load, resolved_adapter
 
 NONE_NAMED = ("", "auto")  # no adapter of the user's
 
@@ -40,8 +40,11 @@ class Pilot:
     def _load(self, own: VLM) -> Steering:
         hydra = self.hydra
         config = hydra.navigation()
-        fits = not isinstance(own, LocalVLM) or config.pixels(own.pixels) == own.pixels
-        if fits and hydra.adapter in NONE_NAMED:
+        fits = hydra.adapter in NONE_NAMED
+        if isinstance(own, LocalVLM):
+            sized = config.pixels(own.pixels) == own.pixels
+            fits = sized and not resolved_adapter(hydra.model, hydra.adapter)
+        if fits:
             return Steering(own, None, adapter_words(own.name, None))
         vlm, adapter = load(hydra.model, config, hydra.adapter, hydra.device, hydra.cache_mebibytes)
         source = vlm.adapters.sources.get(adapter or "") if isinstance(vlm, LocalVLM) else None
@@ -51,5 +54,5 @@ class Pilot:
 def adapter_words(model: str, adapter: str | None) -> str:
     """The model in words that say whether it was trained for this; a directory by its last two names."""
     if not adapter:
-        return f"{model} without an adapter, not trained to find objects"
+        return f"{model} without an adapter" + (", not trained to find objects" if model == "nano" else "")
     return f"{model} with the adapter {'/'.join(Path(adapter).parts[-2:])}"

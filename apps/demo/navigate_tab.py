@@ -33,6 +33,7 @@ SCROLL_TO_ROBOT = """() => {
 # The objects of a newly chosen home come from the server; until then there is nothing sensible to run.
 HOLD_RUN = "() => ({__type__: 'update', interactive: false})"
 BUSY = "Too many runs are waiting. Try again in a moment."
+HIDDEN: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 RUN, COMPARE = "Run", "Compare"
 FIRST_HOME = 0
 
@@ -54,6 +55,7 @@ def build(context: DemoContext) -> None:
             view = gr.HTML(elem_id="navigate-view")
             thoughts = gr.HTML(elem_id="navigate-thoughts")
             results = gr.HTML(elem_id="navigate-results")
+    _follow(context, inputs, run)
     _connect(context, inputs, [status, view, thoughts, results], run, stop)
 
 
@@ -90,6 +92,28 @@ def _setting(strategy: str) -> dict[str, Any]:
     return {"value": setting.usual, "label": setting.label, "step": setting.step, "visible": True}
 
 
+def _follow(context: DemoContext, inputs: list[gr.components.Component], run: gr.Button) -> None:
+    """What a choice means for the others: a home has its objects, a strategy its number, a rival another button."""
+    home, find, strategy, value, rival, rival_value = (inputs[i] for i in (1, 2, 4, 5, 6, 7))
+
+    def furnish(home: Any, wanted: Any, request: gr.Request) -> tuple[Any, Any]:
+        idle = not context.worlds.owned(owner_of(str(request.session_hash)))
+        try:
+            known = isinstance(home, int | float) and 0 <= home <= MAX_SEED
+            objects = gr.update(**_objects(int(home), wanted)) if known else gr.skip()
+        except FoveaError:  # a home that cannot be built says so when it is run
+            objects = gr.skip()
+        return objects, gr.update(interactive=idle)
+
+    home.input(None, None, run, js=HOLD_RUN)  # type: ignore[attr-defined]
+    home.input(furnish, [home, find], [find, run], trigger_mode="always_last", **HIDDEN)  # type: ignore[attr-defined]
+    for chosen, number in ((strategy, value), (rival, rival_value)):
+        chosen.input(lambda name: gr.update(**_setting(name)), chosen, number, **HIDDEN)  # type: ignore[attr-defined]
+    rival.input(  # type: ignore[attr-defined]
+        lambda name: gr.update(value=RUN if name == NOBODY else COMPARE), rival, run, **HIDDEN
+    )
+
+
 def _connect(
     context: DemoContext,
     inputs: list[gr.components.Component],
@@ -98,7 +122,6 @@ def _connect(
     stop: gr.Button,
 ) -> None:
     status, buttons = outputs[0], [run, stop]
-    home, find, strategy, value, rival, rival_value = (inputs[i] for i in (1, 2, 4, 5, 6, 7))
 
     def watch(
         world: str,
@@ -121,28 +144,11 @@ def _connect(
             lambda: read_request(world, home, find, start, ways, limit, pace),
         )
 
-    def furnish(home: Any, wanted: Any, request: gr.Request) -> tuple[Any, Any]:
-        idle = not context.worlds.owned(owner_of(str(request.session_hash)))
-        try:
-            known = isinstance(home, int | float) and 0 <= home <= MAX_SEED
-            objects = gr.update(**_objects(int(home), wanted)) if known else gr.skip()
-        except FoveaError:  # a home that cannot be built says so when it is run
-            objects = gr.skip()
-        return objects, gr.update(interactive=idle)
-
     def halt(request: gr.Request) -> tuple[Any, Any]:
         context.worlds.cancel(owner_of(str(request.session_hash)))
         return gr.skip(), gr.update(interactive=False)
 
-    hidden: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    home.input(None, None, run, js=HOLD_RUN)  # type: ignore[attr-defined]
-    home.input(furnish, [home, find], [find, run], trigger_mode="always_last", **hidden)  # type: ignore[attr-defined]
-    for chosen, number in ((strategy, value), (rival, rival_value)):
-        chosen.input(lambda name: gr.update(**_setting(name)), chosen, number, **hidden)  # type: ignore[attr-defined]
-    rival.input(  # type: ignore[attr-defined]
-        lambda name: gr.update(value=RUN if name == NOBODY else COMPARE), rival, run, **hidden
-    )
-    begun = run.click(lambda: (status_of("waiting"), *_buttons(running=True)), None, [status, *buttons], **hidden)
+    begun = run.click(lambda: (status_of("waiting"), *_buttons(running=True)), None, [status, *buttons], **HIDDEN)
     ran = begun.then(
         watch,
         inputs,
@@ -153,10 +159,10 @@ def _connect(
         concurrency_id="worlds",
     )
     # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
-    ran.success(lambda: _buttons(running=False), None, buttons, **hidden)
-    ran.failure(_after_failure, status, [status, *buttons], **hidden)
+    ran.success(lambda: _buttons(running=False), None, buttons, **HIDDEN)
+    ran.failure(_after_failure, status, [status, *buttons], **HIDDEN)
     run.click(None, None, None, js=SCROLL_TO_ROBOT)
-    stop.click(halt, None, buttons, **hidden)
+    stop.click(halt, None, buttons, **HIDDEN)
 
 
 def _buttons(*, running: bool) -> tuple[Any, Any]:

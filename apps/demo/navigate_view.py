@@ -21,6 +21,7 @@ IDLE = (
     "map and its thoughts are shown here while it searches; beside them those of another way to decide, if you "
     "compare.</p></div>"
 )
+MOST_THOUGHTS = 12  # shown of each, the newest
 SIDES = (1, 0, 3, 2)  # of a look around, as they stand beside each other: left, ahead, right, behind
 SIDE_NAMES = ("ahead", "left", "behind", "right")
 PHASE_WORDS = {"fast": "acts at once", "slow": "thinks", "looking": "looks around"}
@@ -142,7 +143,9 @@ def _thoughts(number: int, lane: LaneShown) -> str:
     elif not lane.thoughts:
         body = '<p class="fv-muted">No thought yet.</p>'
     else:
-        body = f"<ol>{''.join(_thought(thought) for thought in reversed(lane.thoughts))}</ol>"
+        shown = "".join(_thought(thought) for thought in reversed(lane.thoughts[-MOST_THOUGHTS:]))
+        earlier = max(0, len(lane.thoughts) - MOST_THOUGHTS)
+        body = f"<ol>{shown}</ol>" + (f'<p class="fv-muted">and {earlier} before them</p>' if earlier else "")
     return f'<section class="fv-nav-thoughts" data-lane="{number}"><h3>Thoughts</h3>{body}</section>'
 
 

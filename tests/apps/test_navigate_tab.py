@@ -352,6 +352,7 @@ def test_a_model_that_fits_is_not_loaded_twice_and_a_named_adapter_is_not_forgot
     with pytest.raises(ConfigError, match="no such directory"):
         Pilot(HydraConfig(adapter="/nowhere/adapter", device="cpu")).steering(vlm)
     assert "not trained" in adapter_words("nano", None)
+    assert "not trained" not in adapter_words("another", None), "others may know the task"
     assert adapter_words("nano", "/x/assets/navigation/irft") == "nano with the adapter navigation/irft"
 
 
@@ -472,6 +473,9 @@ def test_the_way_has_the_colours_of_its_phases(empty_map: tuple[GrowingMap, tupl
     ]
     assert gained[1] > 2.5 * gained[0] > 0, "landmarks in one place hide each other"
     assert pixels_near(bare, TARGET) > 50
+    began = time.process_time()
+    shown.draw(way, [(x, z)] * 500, here)
+    assert time.process_time() - began < 2.0, "many landmarks stop the run"
 
 
 def lane(**changes: Any) -> LaneShown:
@@ -488,6 +492,10 @@ def test_what_a_model_writes_is_text() -> None:
     assert html.index("&lt;img&gt;") < html.index("&lt;script&gt;"), "the newest is first"
     assert "named no action" in html
     assert thoughts_html([lane(contender=Contender("never"), thoughts=())]) == ""
+    many = thoughts_html([lane(thoughts=tuple(Thought(n, "", f"number {n}.", "end") for n in range(1, 101)))])
+    assert "number 100." in many
+    assert "number 50." not in many, "a long episode would send all of its thoughts at every token"
+    assert "and 88 before them" in many
     assert "No thought yet" in thoughts_html([lane(thoughts=())])
 
 
