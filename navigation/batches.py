@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +16,12 @@ from torch import Tensor, nn
 from backbone.chat import Chat, Picture
 from backbone.errors import DataError, ModelError
 from backbone.local import LocalVLM
+from backbone.prefix import Features
+from backbone.vlm import Message
 from navigation.examples import Example
 from navigation.feature_store import FeatureStore
+from navigation.guidance import Focus, Mention, Mentions, looking
+from navigation.sight_heads import SightHeads
 
 IGNORE = -100
 Ints = NDArray[np.int64]
@@ -29,13 +35,16 @@ class Row:
     positions: Tensor  # (3, T)
     labels: Ints  # (T,)
     pictures: tuple[Picture, ...]
+    starts: tuple[int, ...] = ()  # first visual token of every picture
+    mentions: tuple[Mention, ...] = ()  # where an `Encoder` was told to look for them
 
 
 class Encoder:
     """Tokens exactly as the agent makes them: same template, same processor, same pixel limits."""
 
-    def __init__(self, vlm: LocalVLM, longest: int) -> None:
-        """``longest`` tokens a conversation may have."""
+    def __init__(self, vlm: LocalVLM, longest: int, mentions: Mentions | None = None) -> None:
+        """``longest`` tokens a conversation may have; ``mentions`` finds what its replies rest on."""
+        self._mentions = mentions
         self._network, self._chat, self.longest = vlm.network, Chat(vlm.processor, vlm.pixels), longest
         tokenizer = vlm.tokenizer
         self._header = list(tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"])
@@ -62,7 +71,10 @@ class Encoder:
             if wanted:
                 labels[begin:end] = prompt.ids[begin:end]
         positions = self._network.positions(prompt.ids, [p.grid for p in prompt.pictures])
-        return Row(prompt.ids, positions, labels, prompt.pictures)
+        learned = [span for span, wanted in zip(spans, example.learn, strict=True) if wanted]
+        find = self._mentions
+        found = find.of(prompt.ids, learned, prompt.starts, task_of(example.messages)) if find is not None else ()
+        return Row(prompt.ids, positions, labels, prompt.pictures, prompt.starts, tuple(found))
 
     def replies(self, ids: Ints) -> list[tuple[int, int]]:
         """Where each reply begins and ends, its end token included."""
@@ -87,17 +99,43 @@ class Encoder:
         tokens = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels), "positions": positions}
         pictures = [p for r in rows for p in r.pictures]
         if not patches:
-            return {**tokens, "pictures": pictures}
+            told = {"starts": [r.starts for r in rows], "mentions": [r.mentions for r in rows]}
+            return {**tokens, "pictures": pictures, **told}
         made, grids = self._chat.patches(pictures)
         return {**tokens, "patches": made, "grids": grids}
 
 
+@dataclass(frozen=True, eq=False)
+class Guide:
+    """What tells heads where to look: classifiers of the tower's tokens, the heads, and the weight of their loss."""
+
+    classifiers: SightHeads
+    heads: tuple[tuple[int, int], ...]
+    weight: float
+
+    def focus(self, batch: dict[str, Any], features: Sequence[Features]) -> Focus:
+        """Where to look in a batch without patches, whose pictures have ``features``."""
+        counts = [len(s) for s in batch["starts"]]
+        with torch.no_grad():
+            told = self.classifiers(torch.cat([f.merged for f in features]).float())["kind"].argmax(-1)
+        each = torch.split(told, [len(f.merged) for f in features])
+        ends = np.cumsum(counts).tolist()
+        kinds = [each[end - count : end] for end, count in zip(ends, counts, strict=True)]
+        return Focus.of(batch["mentions"], batch["starts"], kinds, batch["ids"].shape[1])
+
+
 def loss(
-    vlm: LocalVLM, adapter: str | None, model: nn.Module, batch: dict[str, Any], store: FeatureStore | None = None
+    vlm: LocalVLM,
+    adapter: str | None,
+    model: nn.Module,
+    batch: dict[str, Any],
+    store: FeatureStore | None = None,
+    guide: Guide | None = None,
 ) -> Any:
     """Mean cross-entropy over the tokens to be learned, and the share of them that is right.
 
-    With a ``store`` the batch is one without patches, and the tower learns nothing.
+    With a ``store`` the batch is one without patches, and the tower learns nothing. A ``guide``, which needs one, adds
+    its weighted loss.
     """
     network = vlm.network
     following = torch.nn.functional.pad(batch["labels"][:, 1:], (0, 1), value=IGNORE)  # (B, T)
@@ -106,14 +144,31 @@ def loss(
         see = network.see
         features = store.features(batch["pictures"]) if store is not None else see(batch["patches"], batch["grids"])
         embeddings, extra = network.embed(batch["ids"], features)
-        hidden = network.text(
-            inputs_embeds=embeddings,
-            position_ids=batch["positions"],
-            attention_mask=None,
-            use_cache=False,
-            **extra,
-        ).last_hidden_state  # (B, T, D)
+        focus = guide.focus(batch, features) if guide is not None else None
+        with looking(network.text, guide.heads, focus) if guide and focus else nullcontext([]) as away:
+            hidden = network.text(
+                inputs_embeds=embeddings,
+                position_ids=batch["positions"],
+                attention_mask=None,
+                use_cache=False,
+                **extra,
+            ).last_hidden_state  # (B, T, D)
         logits = network.head(hidden[wanted]).float()  # (N, V)
     value = nn.functional.cross_entropy(logits, following[wanted])
     right = (logits.argmax(-1) == following[wanted]).float().mean()
-    return value, {"token_accuracy": right}
+    if guide is None or not away:
+        return value, {"token_accuracy": right}
+    looked = torch.stack(away).mean()
+    return value + guide.weight * looked, {"token_accuracy": right, "replies": value.detach(), "away": looked.detach()}
+
+
+TASK = re.compile(r"\b[Ff]ind the ([a-z ]+)")
+
+
+def task_of(messages: Sequence[Message]) -> str:
+    """What a conversation's system turn asks to find; empty where it is about something else."""
+    first = messages[0] if messages else {}
+    if first.get("role") != "system":
+        return ""
+    found = TASK.search(" ".join(str(part.get("text", "")) for part in first["content"]))
+    return found.group(1).strip() if found else ""

@@ -25,12 +25,11 @@ from backbone.training import TrainingConfig, TrainingResult, train
 from backbone.training_config import fast_precision
 from navigation.config import NavigationConfig
 from navigation.even_pictures import even_pictures
-from navigation.glimpse_maps import CELL, DEPTH_BINS, IGNORE, KINDS, maps
+from navigation.glimpse_maps import CELL, IGNORE, maps
 from navigation.glimpses import glimpse
+from navigation.sight_heads import CLASSES, HEADS_FILE, SightHeads
 from navigation.train import ADAPTER, StageTraining, learning, save_whole
 
-CLASSES = {"kind": len(KINDS), "depth": DEPTH_BINS}
-HEADS_FILE = "sight.safetensors"
 STREAM = 0x516  # keeps these frames apart from those of the questions with the same seed
 
 
@@ -50,19 +49,6 @@ class SightTraining:
         for key in ("steps", "frames", "rank"):
             if getattr(self, key) < 1:
                 raise ConfigError(f"sight: {key} must be at least 1, got {getattr(self, key)}")
-
-
-class SightHeads(nn.Module):
-    """Linear classifiers over the visual tokens that the language model reads."""
-
-    def __init__(self, width: int) -> None:
-        """``width`` is that of the tower's output."""
-        super().__init__()
-        self.heads = nn.ModuleDict({name: nn.Linear(width, classes) for name, classes in CLASSES.items()})
-
-    def forward(self, features: Tensor) -> dict[str, Tensor]:
-        """``features`` (N, width) -> logits (N, classes) by the map's name."""
-        return {name: head(features) for name, head in self.heads.items()}
 
 
 class Sighted(nn.Module):

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from backbone.contracts import Observation
-from backbone.errors import ConfigError, DataError, ModelError
+from backbone.errors import ConfigError, DataError
 from backbone.local import LocalVLM
 from navigation.config import NavigationConfig
 from navigation.detectors import Mask
-from navigation.glimpse_maps import KINDS
-from navigation.homes.furniture import words
 from navigation.looking import fitted, front_of
-from navigation.sight import HEADS_FILE, SightHeads
-
-CLASS_OF = {words(kind): number for number, kind in enumerate(KINDS)}
+from navigation.sight_heads import CLASS_OF, SightHeads
 
 
 class SightDetector:
@@ -37,14 +31,7 @@ class SightDetector:
         if not 0.0 < least <= 1.0:
             raise ConfigError(f"sight: least must lie in (0, 1], got {least}")
         self._vlm, self._adapter, self._config, self._least = vlm, adapter, config, least
-        self._heads = SightHeads(vlm.network.width)
-        path = folder / HEADS_FILE
-        try:
-            self._heads.load_state_dict(load_file(path))
-        except (OSError, SafetensorError, RuntimeError) as error:
-            raise ModelError(
-                f"{path}: no classifiers for {vlm.name}; train navigation sight makes them: {error}"
-            ) from error
+        self._heads = SightHeads.load(folder, vlm.network.width)
 
     def __call__(self, observation: Observation, what: str) -> Mask | None:
         """See `Detector`; of every cell only the middle, where what is behind the object's edge does not show."""

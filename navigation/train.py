@@ -23,15 +23,18 @@ from peft.helpers import disable_input_dtype_casting
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from assets import NAVIGATION
 from backbone.errors import ConfigError, ModelError
 from backbone.local import LocalVLM
 from backbone.training import TrainingConfig, TrainingResult, train
 from backbone.training_config import fast_precision
-from navigation.batches import Encoder, loss
+from navigation.batches import Encoder, Guide, loss
 from navigation.config import NavigationConfig
 from navigation.even_pictures import even_pictures
 from navigation.feature_store import FeatureStore
+from navigation.guidance import Mentions
 from navigation.mixing import Batches, Questions, find_places
+from navigation.sight_heads import CLASS_OF, SightHeads
 
 ADAPTER = "navigation"
 LANGUAGE = r".*language_model\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
@@ -63,6 +66,9 @@ class StageTraining:
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # STATED bf16; auto: where the processor computes in it
     questions: Questions = field(default_factory=Questions)
     store_mebibytes: int = 8192  # of features kept where the tower is frozen; 0 computes them every time
+    guidance: float = 0.0  # weight of telling heads where to look; the tower must rest
+    guided: tuple[tuple[int, int], ...] = ((2, 0), (3, 0))  # layer and head; nano's, which its own training guided too
+    sight: str = ""  # directory of the classifiers that say where things are; empty: the shipped ones
     checkpoint_minutes: float = 3.0
     log_every: int = 10
     threads: int | None = None
@@ -79,6 +85,13 @@ class StageTraining:
                 raise ConfigError(f"training: {key} must be at least 1, got {getattr(self, key)}")
         if self.language == self.tower == "frozen":
             raise ConfigError("training: nothing learns; let language or tower be lora or full")
+        if not 0.0 <= self.guidance < 100.0 or (
+            self.guidance > 0 and not (self.tower == "frozen" and self.store_mebibytes)
+        ):
+            raise ConfigError(
+                f"training: guidance must lie in [0, 100) and needs a tower that rests and a store of features, got "
+                f"{self.guidance} with tower {self.tower} and store_mebibytes {self.store_mebibytes}"
+            )
         if self.batch % self.accumulate:
             raise ConfigError(f"training: batch {self.batch} must be a multiple of accumulate {self.accumulate}")
         if not self.epochs > 0 or (self.steps is not None and self.steps < 1):
@@ -169,7 +182,8 @@ def train_stage(
         ModelError: the model has no layers that could be trained so.
     """
     places = find_places(folders, agent)
-    encoder = Encoder(vlm, agent.context_tokens)
+    guide = guide_of(vlm, settings)
+    encoder = Encoder(vlm, agent.context_tokens, mentions_of(vlm) if guide is not None else None)
     name = ADAPTER if settings.has_adapter else None
     keeps = settings.tower == "frozen" and settings.store_mebibytes > 0
     store = FeatureStore(vlm, name, settings.store_mebibytes) if keeps else None
@@ -181,7 +195,7 @@ def train_stage(
         result = train(
             vlm.model,
             batches.at,
-            lambda model, batch: loss(vlm, name, model, batch, store),
+            lambda model, batch: loss(vlm, name, model, batch, store, guide),
             settings.loop(len(places)),
             output,
             resume=resume,
@@ -191,6 +205,20 @@ def train_stage(
         save(vlm, settings, output)
         (output / "agent.json").write_text(json.dumps(asdict(agent), indent=1) + "\n", encoding="utf-8")
     return result
+
+
+def guide_of(vlm: LocalVLM, settings: StageTraining) -> Guide | None:
+    """What tells the heads where to look, if that is wanted; `ModelError` if there are no classifiers for the tower."""
+    if settings.guidance == 0:
+        return None
+    folder = Path(settings.sight) if settings.sight else NAVIGATION / "sight"
+    return Guide(SightHeads.load(folder, vlm.network.width), settings.guided, settings.guidance)
+
+
+def mentions_of(vlm: LocalVLM) -> Mentions:
+    """Finds, in this model's tokens, what replies rest on."""
+    tokenizer: Any = vlm.tokenizer
+    return Mentions(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.decode, CLASS_OF)
 
 
 @contextmanager

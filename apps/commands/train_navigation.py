@@ -52,6 +52,7 @@ class Command(ModelOptions):
     steps: int | None = None  # optimiser steps, instead of epochs
     precision: Literal["auto", "fp32", "bf16"] | None = None
     questions: float | None = None  # share of batches of questions about single pictures
+    guidance: float | None = None  # weight of telling attention heads where to look; for small models
     threads: int | None = None  # of torch on a CPU
 
     # Of irft alone.
@@ -83,6 +84,7 @@ class Command(ModelOptions):
         preset = self.preset or preset_for(self.model)
         base = StageTraining.preset(preset, self.stage)
         names = ("language", "tower", "rank", "learning_rate", "batch", "accumulate", "epochs", "steps", "precision")
+        names += ("guidance",)
         given = {name: getattr(self, name) for name in (*names, "threads")}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if self.rank is not None:

@@ -1,0 +1,193 @@
+"""Telling a few attention heads where to look while replies are learned. It exists in training only.
+
+OUR CHOICE, for a small model: learning replies alone it finds late, if ever, which of hundreds of tokens they rest on.
+What is meant is told by the words (the object of the task, the things a thought names, the side it sees them on), where
+that lies by the classifiers that sight was learned with (`navigation.sight`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers.models.qwen3_vl.modeling_qwen3_vl import rotate_half
+
+from backbone.errors import ModelError
+from navigation.memory import VIEWS
+from navigation.thoughts import SIDES
+
+Ints = NDArray[np.int64]
+SAID = re.compile(rf"\b({'|'.join(SIDES)}) ([a-z][a-z ]*?)(?=[,.])")
+LEAST = 1e-4  # added to the attention, so that none at all is no infinite loss
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A token to be written that rests on something: the token before it should look there.
+
+    ``token`` is the index of that token; what it rests on are the cells of pictures ``pictures`` that show ``kind``, or
+    the one token ``source``.
+    """
+
+    token: int
+    kind: int = -1
+    pictures: tuple[int, ...] = ()
+    source: int = -1
+
+
+class Mentions:
+    """Finds them in conversations; ``encode`` gives the tokens of a text, ``classes`` the numbers of the names."""
+
+    def __init__(self, encode: Any, decode: Any, classes: dict[str, int]) -> None:
+        """Names are encoded once."""
+        self._encode, self._decode = encode, decode
+        self.classes = classes
+        self._names = {name: list(encode(f" {name}")) for name in classes}
+        self._sides = {side: list(encode(f" {side}")) for side in SIDES}
+
+    def of(self, ids: Ints, replies: Sequence[tuple[int, int]], starts: Sequence[int], what: str) -> list[Mention]:
+        """All of one conversation.
+
+        Args:
+            ids: (T,) tokens.
+            replies: begin and end of every reply that is learned.
+            starts: first visual token of every picture.
+            what: the object of the task, as its name is written there.
+        """
+        found: list[Mention] = []
+        tokens = ids.tolist()
+        for begin, end in replies:
+            before = int(np.searchsorted(np.asarray(starts), begin)) - 1  # the picture that is answered
+            text = self._decode(tokens[begin:end])
+            if "<think" in text:
+                found += self._of_thought(tokens, begin, end, text, before, what)
+            elif before >= 0 and what in self.classes:
+                found.append(Mention(begin - 1, self.classes[what], (before,)))
+        return found
+
+    def _of_thought(self, tokens: list[int], begin: int, end: int, text: str, before: int, what: str) -> list[Mention]:
+        """Things on the sides of the newest look around, and the task's object wherever else it is named.
+
+        That look around comes right before the picture that is answered.
+        """
+        found: list[Mention] = []
+        taken: set[int] = set()
+        place = begin
+        first = before - VIEWS
+        for side, name in SAID.findall(text):
+            ids = self._names.get(name)
+            if ids is None or first < 0:
+                continue
+            at = _find(tokens, self._sides[side] + ids, place, end)
+            if at < 0:
+                continue
+            place = at + len(self._sides[side])
+            view = first + SIDES.index(side)
+            found += [Mention(place + i - 1, self.classes[name], (view,)) for i in range(len(ids))]
+            taken.update(range(place, place + len(ids)))
+        name = self._names.get(what)
+        source = _find(tokens, name, 0, begin) if name else -1
+        at = begin
+        while name and source >= 0 and (at := _find(tokens, name, at, end)) >= 0:
+            if at not in taken:
+                found += [Mention(at + i - 1, source=source + i) for i in range(len(name))]
+            at += len(name)
+        return found
+
+
+def _find(tokens: list[int], wanted: list[int], begin: int, end: int) -> int:
+    """Where ``wanted`` first stands in ``tokens[begin:end]``; -1 if nowhere."""
+    size = len(wanted)
+    return next((i for i in range(begin, end - size + 1) if tokens[i : i + size] == wanted), -1)
+
+
+@dataclass(frozen=True)
+class Focus:
+    """Where to look: for ``n`` query tokens their row and index, and which of the T tokens count, bool (n, T)."""
+
+    rows: Tensor  # (n,)
+    queries: Tensor  # (n,)
+    wanted: Tensor  # (n, T)
+
+    @classmethod
+    def of(
+        cls,
+        mentions: Sequence[Sequence[Mention]],
+        starts: Sequence[Sequence[int]],
+        kinds: Sequence[Sequence[Tensor]],
+        length: int,
+    ) -> Focus:
+        """From the mentions of every row; ``kinds[row][picture]`` are the classes of a picture's tokens.
+
+        Mentions of what no token is taken for are left out.
+        """
+        rows, queries, wanted = [], [], []
+        for row, found in enumerate(mentions):
+            for mention in found:
+                mask = torch.zeros(length, dtype=torch.bool)
+                if mention.source >= 0:
+                    mask[mention.source] = True
+                for picture in mention.pictures:
+                    begin, seen = starts[row][picture], kinds[row][picture]
+                    mask[begin : begin + len(seen)] = seen == mention.kind
+                if bool(mask.any()):
+                    rows.append(row)
+                    queries.append(mention.token)
+                    wanted.append(mask)
+        empty = torch.zeros((0, length), dtype=torch.bool)
+        return cls(torch.tensor(rows).long(), torch.tensor(queries).long(), torch.stack(wanted) if wanted else empty)
+
+
+@contextmanager
+def looking(text: nn.Module, heads: Sequence[tuple[int, int]], focus: Focus) -> Iterator[list[Tensor]]:
+    """Collects, for every head ``(layer, head)``, minus the mean log of its attention on what ``focus`` wants.
+
+    Raises:
+        ModelError: the model has no such head, or its attention is not Qwen3-VL's.
+    """
+    losses: list[Tensor] = []
+    layers: Any = text.layers
+    for layer, head in heads:
+        if not (0 <= layer < len(layers) and 0 <= head < layers[layer].self_attn.config.num_attention_heads):
+            raise ModelError(f"guidance: there is no head {head} in layer {layer}")
+        if not hasattr(layers[layer].self_attn, "q_norm"):
+            raise ModelError("guidance knows the attention of Qwen3-VL only; train this model without it")
+
+    def hook(head: int) -> Any:
+        def collect(module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+            hidden = options["hidden_states"] if "hidden_states" in options else args[0]
+            losses.append(_looked_away(module, head, hidden, options["position_embeddings"], focus))
+
+        return collect
+
+    handles = [
+        layers[layer].self_attn.register_forward_pre_hook(hook(head), with_kwargs=True)
+        for layer, head in (heads if len(focus.rows) else ())
+    ]
+    try:
+        yield losses
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _looked_away(module: Any, head: int, hidden: Tensor, rotary: tuple[Tensor, Tensor], focus: Focus) -> Tensor:
+    """One head's attention at the query tokens alone, from the layer's input ``hidden`` (B, T, D)."""
+    width, group = module.head_dim, head // module.num_key_value_groups
+    cos, sin = (r.expand(len(hidden), -1, -1) for r in rotary)
+    at = (focus.rows, focus.queries)
+    q = module.q_norm(module.q_proj(hidden[at])[:, head * width : (head + 1) * width])
+    q = q * cos[at] + rotate_half(q) * sin[at]  # (n, d)
+    k = module.k_norm(module.k_proj(hidden)[..., group * width : (group + 1) * width])
+    k = k * cos + rotate_half(k) * sin  # (B, T, d)
+    later = torch.arange(hidden.shape[1]) > focus.queries[:, None]
+    scores = torch.cat([q[focus.rows == b] @ k[b].T for b in range(len(hidden))]).float() * module.scaling
+    attention = scores.masked_fill(later, -torch.inf).softmax(-1)
+    return -((attention * focus.wanted).sum(-1) + LEAST).log().mean()
