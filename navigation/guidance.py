@@ -96,10 +96,14 @@ class Mentions:
         source = _find(tokens, name, 0, begin) if name else -1
         at = begin
         while name and source >= 0 and (at := _find(tokens, name, at, end)) >= 0:
-            if at not in taken:
+            if at not in taken and not self._goes_on(tokens, at + len(name)):
                 found += [Mention(at + i - 1, source=source + i) for i in range(len(name))]
             at += len(name)
         return found
+
+    def _goes_on(self, tokens: list[int], after: int) -> bool:
+        """Whether a word goes on there: a bed in bedroom is no bed."""
+        return after < len(tokens) and str(self._decode(tokens[after : after + 1]))[:1].isalpha()
 
 
 def _find(tokens: list[int], wanted: list[int], begin: int, end: int) -> int:
