@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from backbone.prefix import Features
 from backbone.vlm import Message
 from navigation.examples import Example
 from navigation.feature_store import FeatureStore
-from navigation.guidance import Focus, Mention, Mentions, looking
+from navigation.guidance import NOWHERE, Focus, Mention, Mentions, looking
 from navigation.sight_heads import SightHeads
 
 IGNORE = -100
@@ -144,8 +143,8 @@ def loss(
         see = network.see
         features = store.features(batch["pictures"]) if store is not None else see(batch["patches"], batch["grids"])
         embeddings, extra = network.embed(batch["ids"], features)
-        focus = guide.focus(batch, features) if guide is not None else None
-        with looking(network.text, guide.heads, focus) if guide and focus else nullcontext([]) as away:
+        heads, focus = (guide.heads, guide.focus(batch, features)) if guide is not None else ((), NOWHERE)
+        with looking(network.text, heads, focus) as away:
             hidden = network.text(
                 inputs_embeds=embeddings,
                 position_ids=batch["positions"],

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers.models.qwen3_vl.modeling_qwen3_vl import rotate_half
 
 from backbone.errors import ModelError
 from navigation.memory import VIEWS
@@ -149,6 +148,9 @@ class Focus:
         return cls(torch.tensor(rows).long(), torch.tensor(queries).long(), torch.stack(wanted) if wanted else empty)
 
 
+NOWHERE = Focus.of((), (), (), 1)
+
+
 @contextmanager
 def looking(text: nn.Module, heads: Sequence[tuple[int, int]], focus: Focus) -> Iterator[list[Tensor]]:
     """Collects, for every head ``(layer, head)``, minus the mean log of its attention on what ``focus`` wants.
@@ -188,10 +190,17 @@ def _looked_away(module: Any, head: int, hidden: Tensor, rotary: tuple[Tensor, T
     cos, sin = (r.expand(len(hidden), -1, -1) for r in rotary)
     at = (focus.rows, focus.queries)
     q = module.q_norm(module.q_proj(hidden[at])[:, head * width : (head + 1) * width])
-    q = q * cos[at] + rotate_half(q) * sin[at]  # (n, d)
+    q = _rotated(q, cos[at], sin[at])  # (n, d)
     k = module.k_norm(module.k_proj(hidden)[..., group * width : (group + 1) * width])
-    k = k * cos + rotate_half(k) * sin  # (B, T, d)
+    k = _rotated(k, cos, sin)  # (B, T, d)
     later = torch.arange(hidden.shape[1]) > focus.queries[:, None]
     scores = torch.cat([q[focus.rows == b] @ k[b].T for b in range(len(hidden))]).float() * module.scaling
     attention = scores.masked_fill(later, -torch.inf).softmax(-1)
-    return -((attention * focus.wanted).sum(-1) + LEAST).log().mean()
+    on: Tensor = (attention * focus.wanted).sum(-1)
+    return -(on + LEAST).log().mean()
+
+
+def _rotated(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary position embedding with halves as pairs, as the family has it."""
+    first, second = values.chunk(2, -1)
+    return values * cos + torch.cat([-second, first], -1) * sin

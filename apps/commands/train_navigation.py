@@ -83,9 +83,8 @@ class Command(ModelOptions):
 
         preset = self.preset or preset_for(self.model)
         base = StageTraining.preset(preset, self.stage)
-        names = ("language", "tower", "rank", "learning_rate", "batch", "accumulate", "epochs", "steps", "precision")
-        names += ("guidance",)
-        given = {name: getattr(self, name) for name in (*names, "threads")}
+        rates = ("rank", "learning_rate", "batch", "accumulate", "epochs", "steps", "guidance")
+        given = {name: getattr(self, name) for name in (*rates, "language", "tower", "precision", "threads")}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if self.rank is not None:
             changes["alpha"] = 2 * self.rank
@@ -99,7 +98,12 @@ class Command(ModelOptions):
         from navigation.config import NavigationConfig
         from navigation.sight import SightTraining, train_sight
 
-        given = {"steps": self.steps, "learning_rate": self.learning_rate, "rank": self.rank, "frames": self.batch}
+        given: dict[str, Any] = {
+            "steps": self.steps,
+            "learning_rate": self.learning_rate,
+            "rank": self.rank,
+            "frames": self.batch,
+        }
         settings = SightTraining(
             threads=self.threads, seed=self.seed, **{k: v for k, v in given.items() if v is not None}
         )
