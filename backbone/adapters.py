@@ -30,7 +30,6 @@ class Adapters:
         """``probe`` gives logits of a fixed input, which `merge` compares; ``lock`` (re-entrant) guards the model."""
         self._model, self._probe, self._lock = model, probe, lock
         self._configs: dict[str, LoraConfig] = {}
-        self.sources: dict[str, str] = {}  # the directory each attached adapter came from, empty for a fresh one
         self._on: str | None = None
         self._originals: dict[str, Tensor] = {}
         self.merged: str | None = None
@@ -60,7 +59,6 @@ class Adapters:
             finally:
                 self._switch(None)  # PEFT activates what it injects
             self._configs[name] = config
-            self.sources[name] = "" if isinstance(source, LoraConfig) else str(source)
             self._freeze(name)
             self.version += 1
 

@@ -47,12 +47,12 @@ class Pilot:
         if fits:
             return Steering(own, None, adapter_words(own.name, None))
         vlm, adapter = load(hydra.model, config, hydra.adapter, hydra.device, hydra.cache_mebibytes)
-        source = vlm.adapters.sources.get(adapter or "") if isinstance(vlm, LocalVLM) else None
-        return Steering(vlm, adapter, adapter_words(vlm.name, adapter and (source or adapter)))
+        trained = resolved_adapter(hydra.model, hydra.adapter)  # an adapter, or a whole model in place of the one named
+        return Steering(vlm, adapter, adapter_words(hydra.model, trained))
 
 
 def adapter_words(model: str, adapter: str | None) -> str:
-    """The model in words that say whether it was trained for this; a directory by its last two names."""
+    """The model in words that say what it was trained to; a directory by its last two names."""
     if not adapter:
         return f"{model} without an adapter" + (", not trained to find objects" if model == "nano" else "")
-    return f"{model} with the adapter {'/'.join(Path(adapter).parts[-2:])}"
+    return f"{model} with the weights of {'/'.join(Path(adapter).parts[-2:])}"
