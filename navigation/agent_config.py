@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from backbone.vlm import VLM
 
 ADAPTER = "navigation"  # the name under which a LoRA is attached
-SHIPPED_DEFAULT = "irft"  # of what assets/navigation holds
+SHIPPED_DEFAULT = "stage2"  # of what assets/navigation holds
 ADAPTER_FILE = "adapter_config.json"
 
 
