@@ -150,15 +150,18 @@ def test_one_prefix_several_times_in_one_call(vlm):
 
 
 def test_a_growing_conversation_copies_no_history(vlm):
-    vlm.forget()
-    prefix = vlm.extend(vlm.prefill(message(picture(0), "What?")), turns()[0])
+    def begun():
+        vlm.forget()
+        return vlm.extend(vlm.prefill(message(picture(0), "What?")), turns()[0])
+
+    on = [*assistant("yes"), *message("On?")]
+    prefix = begun()
     first = prefix.state.history
-    longer = vlm.extend(prefix, message("On?"))
+    longer = vlm.extend(prefix, on)
     assert longer.state.history is first
-    other = vlm.extend(prefix, message("Another way?"))  # what was written by the other one is not overwritten
+    other = vlm.extend(prefix, [*assistant("no"), *message("On?")])  # does not overwrite what the first one wrote
     assert other.state.history is not first
-    vlm.forget()
-    fresh = vlm.extend(vlm.extend(vlm.prefill(message(picture(0), "What?")), turns()[0]), message("On?"))
+    fresh = vlm.extend(begun(), on)
     assert torch.allclose(vlm.next_logits(longer), vlm.next_logits(fresh), atol=1e-4)
 
 
