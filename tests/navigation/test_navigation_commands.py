@@ -34,7 +34,8 @@ def test_other_settings_are_wrong_usage(episodes, capsys):
 def test_stage_one_is_trained_and_its_adapter_loads(episodes, tmp_path, tiny_vlm_dir, capsys):
     model = str(tiny_vlm_dir("qwen3_vl"))
     given = ["train", "navigation", "stage1", "--model", model, "--preset", "nano", "--data", str(episodes)]
-    given += ["--language", "lora", "--tower", "frozen", "--rank", "4", "--steps", "1", "--batch", "2", "--precision", "fp32"]
+    given += ["--language", "lora", "--tower", "frozen", "--rank", "4"]
+    given += ["--steps", "1", "--batch", "2", "--precision", "fp32"]
     assert main([*given, "--output", str(tmp_path / "run"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["result"]["steps"] == 1
