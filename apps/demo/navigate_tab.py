@@ -20,20 +20,12 @@ from apps.demo.navigate_choices import (
     worlds_here,
 )
 from apps.demo.navigate_run import owner_of, run_navigation
-from apps.demo.navigate_view import IDLE, status_of
+from apps.demo.navigate_view import IDLE
+from apps.demo.world_wiring import HIDDEN, HOLD_RUN, Runner, connect
 from apps.demo.worlds_run import MAX_SEED, PACES
 from apps.demo.worlds_view import remedies_html
 from backbone.errors import FoveaError
 
-# On a phone the robot is below the form.
-SCROLL_TO_ROBOT = """() => {
-  const status = document.querySelector("#navigate-status");
-  if (status.getBoundingClientRect().bottom > window.innerHeight) status.scrollIntoView({behavior: "smooth"});
-}"""
-# The objects of a newly chosen home come from the server; until then there is nothing sensible to run.
-HOLD_RUN = "() => ({__type__: 'update', interactive: false})"
-BUSY = "Too many runs are waiting. Try again in a moment."
-HIDDEN: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 RUN, COMPARE = "Run", "Compare"
 FIRST_HOME = 0
 
@@ -121,8 +113,6 @@ def _connect(
     run: gr.Button,
     stop: gr.Button,
 ) -> None:
-    status, buttons = outputs[0], [run, stop]
-
     def watch(
         world: str,
         home: float,
@@ -144,33 +134,4 @@ def _connect(
             lambda: read_request(world, home, find, start, ways, limit, pace),
         )
 
-    def halt(request: gr.Request) -> tuple[Any, Any]:
-        context.worlds.cancel(owner_of(str(request.session_hash)))
-        return gr.skip(), gr.update(interactive=False)
-
-    begun = run.click(lambda: (status_of("waiting"), *_buttons(running=True)), None, [status, *buttons], **HIDDEN)
-    ran = begun.then(
-        watch,
-        inputs,
-        outputs,
-        api_name="navigate",
-        show_progress="hidden",
-        concurrency_limit=context.config.max_worlds,
-        concurrency_id="worlds",
-    )
-    # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
-    ran.success(lambda: _buttons(running=False), None, buttons, **HIDDEN)
-    ran.failure(_after_failure, status, [status, *buttons], **HIDDEN)
-    run.click(None, None, None, js=SCROLL_TO_ROBOT)
-    stop.click(halt, None, buttons, **HIDDEN)
-
-
-def _buttons(*, running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
-
-
-def _after_failure(status: str) -> tuple[Any, ...]:
-    """A run that failed before it showed anything was refused by the queue."""
-    if 'data-phase="waiting"' in status:
-        status = status_of("failed", message=BUSY)
-    return status, *_buttons(running=False)
+    connect(context, Runner(watch, inputs, outputs, run, stop, owner_of, "navigate"))

@@ -8,18 +8,10 @@ from typing import Any
 import gradio as gr
 
 from apps.demo.context import DemoContext
+from apps.demo.world_wiring import HIDDEN, HOLD_RUN, Runner, connect
 from apps.demo.worlds_catalogue import CHOICES, agents_for, choice_values, default_value, offered, usable
 from apps.demo.worlds_run import PACES, read_request, run_world
-from apps.demo.worlds_view import IDLE, remedies_html, status_html
-
-# On a phone the world is below the form.
-SCROLL_TO_WORLD = """() => {
-  const status = document.querySelector("#worlds-status");
-  if (status.getBoundingClientRect().bottom > window.innerHeight) status.scrollIntoView({behavior: "smooth"});
-}"""
-# The option and the agents of a newly chosen world come from the server; until then there is nothing sensible to run.
-HOLD_RUN = "() => ({__type__: 'update', interactive: false})"
-BUSY = "Too many runs are waiting. Try again in a moment."
+from apps.demo.worlds_view import IDLE, remedies_html
 
 
 def build(context: DemoContext) -> None:
@@ -70,7 +62,6 @@ def _connect(
     stop: gr.Button,
 ) -> None:
     world, option, _, agent, _ = inputs
-    status, buttons = outputs[0], [run, stop]
 
     def watch(world: str, option: str, seed: float, agent: str, pace: str, request: gr.Request) -> Iterator[Any]:
         """Run one episode; streams status, pictures and measures as HTML."""
@@ -83,36 +74,6 @@ def _connect(
         idle = not context.worlds.owned(str(request.session_hash))
         return gr.update(**_choice(world)), gr.update(choices=agents, value=agent), gr.update(interactive=idle)
 
-    def halt(request: gr.Request) -> tuple[Any, Any]:
-        context.worlds.cancel(str(request.session_hash))
-        return gr.skip(), gr.update(interactive=False)
-
-    hidden: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     world.input(None, None, run, js=HOLD_RUN)  # type: ignore[attr-defined]
-    world.input(fit, [world, agent], [option, agent, run], **hidden)  # type: ignore[attr-defined]
-    begun = run.click(lambda: (status_html("waiting"), *_buttons(running=True)), None, [status, *buttons], **hidden)
-    ran = begun.then(
-        watch,
-        inputs,
-        outputs,
-        api_name="run_world",
-        show_progress="hidden",
-        concurrency_limit=context.config.max_worlds,
-        concurrency_id="worlds",
-    )
-    # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
-    ran.success(lambda: _buttons(running=False), None, buttons, **hidden)
-    ran.failure(_after_failure, status, [status, *buttons], **hidden)
-    run.click(None, None, None, js=SCROLL_TO_WORLD)
-    stop.click(halt, None, buttons, **hidden)
-
-
-def _buttons(*, running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
-
-
-def _after_failure(status: str) -> tuple[Any, ...]:
-    """A run that failed before it showed anything was refused by the queue."""
-    if 'data-phase="waiting"' in status:
-        status = status_html("failed", message=BUSY)
-    return status, *_buttons(running=False)
+    world.input(fit, [world, agent], [option, agent, run], **HIDDEN)  # type: ignore[attr-defined]
+    connect(context, Runner(watch, inputs, outputs, run, stop, str, "run_world"))
