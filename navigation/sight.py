@@ -12,25 +12,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from backbone.chat import Chat
 from backbone.errors import ConfigError, ModelError
 from backbone.local import LocalVLM
-from backbone.prefix import Features
 from backbone.training import TrainingConfig, TrainingResult, train
 from backbone.training_config import fast_precision
 from navigation.config import NavigationConfig
 from navigation.even_pictures import even_pictures
-from navigation.glimpse_maps import CELL, IGNORE, maps
-from navigation.glimpses import glimpse
-from navigation.sight_heads import CLASSES, HEADS_FILE, SightHeads
+from navigation.glimpse_maps import CELL
+from navigation.sight_heads import HEADS_FILE, SightHeads, frames_at, sight_loss
 from navigation.train import ADAPTER, StageTraining, learning, save_whole
-
-STREAM = 0x516  # keeps these frames apart from those of the questions with the same seed
 
 
 @dataclass(frozen=True)
@@ -58,35 +53,6 @@ class Sighted(nn.Module):
         """``vlm`` is trained in place."""
         super().__init__()
         self.model, self.heads = vlm.model, heads
-
-
-def frames_at(chat: Chat, agent: NavigationConfig, count: int, seed: int, index: int) -> dict[str, Tensor]:
-    """Batch ``index``: patches and grids of frames of training homes, and the labels of all their tokens, (N,) each."""
-    rng = np.random.default_rng([STREAM, seed, index])
-    shown = [glimpse(rng, (agent.width, agent.height)) for _ in range(count)]
-    labels = [maps(s) for s in shown]
-    patches, grids = chat.patches([chat.picture(s.rgb) for s in shown])
-    flat = {name: torch.from_numpy(np.concatenate([m[name].ravel() for m in labels])) for name in CLASSES}
-    return {"patches": patches, "grids": grids, **flat}
-
-
-def sight_loss(
-    vlm: LocalVLM, heads: SightHeads, adapter: str | None, batch: dict[str, Tensor]
-) -> tuple[Tensor, dict[str, float | Tensor]]:
-    """Sum of the mean cross-entropies of both maps, and the share of each that is right."""
-    with vlm.adapters.active(adapter):
-        features: list[Features] = vlm.network.see(batch["patches"], batch["grids"])
-    told = heads(torch.cat([f.merged for f in features]).float())
-    losses: list[Tensor] = []
-    right: dict[str, float | Tensor] = {}
-    for name, logits in told.items():
-        labels = batch[name]
-        if len(labels) != len(logits):
-            raise ModelError(f"{vlm.name}: {len(logits)} visual tokens for {len(labels)} labels of {CELL} pixels each")
-        losses.append(nn.functional.cross_entropy(logits.float(), labels, ignore_index=IGNORE))
-        known = labels != IGNORE
-        right[name] = (logits.argmax(-1) == labels)[known].float().mean()
-    return torch.stack(losses).sum(), right
 
 
 def train_sight(

@@ -34,7 +34,7 @@ from navigation.even_pictures import even_pictures
 from navigation.feature_store import FeatureStore
 from navigation.guidance import Mentions
 from navigation.mixing import Batches, Questions, find_places
-from navigation.sight_heads import CLASS_OF, SightHeads
+from navigation.sight_heads import CLASS_OF, SightHeads, check_fit
 
 ADAPTER = "navigation"
 LANGUAGE = r".*language_model\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
@@ -183,6 +183,8 @@ def train_stage(
     """
     places = find_places(folders, agent)
     guide = guide_of(vlm, settings)
+    if guide is not None:
+        check_fit(vlm, ADAPTER if ADAPTER in vlm.adapters.names else None, guide.classifiers, agent)
     encoder = Encoder(vlm, agent.context_tokens, mentions_of(vlm) if guide is not None else None)
     name = ADAPTER if settings.has_adapter else None
     keeps = settings.tower == "frozen" and settings.store_mebibytes > 0

@@ -53,6 +53,7 @@ class Command(ModelOptions):
     precision: Literal["auto", "fp32", "bf16"] | None = None
     questions: float | None = None  # share of batches of questions about single pictures
     guidance: float | None = None  # weight of telling attention heads where to look; for small models
+    sight: str | None = None  # directory of the classifiers that guide; default: the shipped ones
     threads: int | None = None  # of torch on a CPU
 
     # Of irft alone.
@@ -84,7 +85,7 @@ class Command(ModelOptions):
         preset = self.preset or preset_for(self.model)
         base = StageTraining.preset(preset, self.stage)
         rates = ("rank", "learning_rate", "batch", "accumulate", "epochs", "steps", "guidance")
-        given = {name: getattr(self, name) for name in (*rates, "language", "tower", "precision", "threads")}
+        given = {name: getattr(self, name) for name in (*rates, "language", "tower", "precision", "sight", "threads")}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if self.rank is not None:
             changes["alpha"] = 2 * self.rank

@@ -9,6 +9,7 @@ import torch
 from nav_records import stage_one, stage_two
 from safetensors.torch import load_file
 
+from assets import NAVIGATION
 from backbone.chat import Chat
 from backbone.errors import ConfigError, ModelError
 from backbone.vlm import VLM
@@ -19,7 +20,8 @@ from navigation.examples import example_at, places_of, segment_example
 from navigation.feature_store import FeatureStore
 from navigation.glimpse_maps import IGNORE, KINDS
 from navigation.records import write_episode
-from navigation.sight import CLASSES, HEADS_FILE, SightHeads, SightTraining, frames_at, sight_loss, train_sight
+from navigation.sight import SightTraining, train_sight
+from navigation.sight_heads import CLASSES, HEADS_FILE, SightHeads, check_fit, frames_at, sight_loss
 from navigation.train import ADAPTER, StageTraining, halved, learning, train_stage
 
 NANO = NavigationConfig.preset("nano")
@@ -65,6 +67,21 @@ def test_the_loss_counts_what_is_decided_and_refuses_other_grids(vlm):
         assert float(value) == pytest.approx(np.log(len(KINDS)) + np.log(CLASSES["depth"]), rel=1e-5)
         with pytest.raises(ModelError, match="visual tokens for"):
             sight_loss(vlm, heads, None, {**batch, "depth": batch["depth"][:-1]})
+
+
+def test_classifiers_of_another_tower_are_refused(vlm, tmp_path):
+    with pytest.raises(ModelError, match="another tower"):
+        check_fit(vlm, None, SightHeads(vlm.network.width), NANO)
+    shipped, name = load("nano", NANO, "sight", "cpu")
+    heads = SightHeads.load(NAVIGATION / "sight", shipped.network.width)
+    assert check_fit(shipped, name, heads, NANO) > 0.85
+    with pytest.raises(ModelError, match="--sight"):
+        check_fit(shipped, None, heads, NANO)  # nano's tower before it learned to see homes
+    write_episode(stage_one(), tmp_path / "data", 0)
+    settings = StageTraining(language="lora", tower="frozen", guidance=0.5, steps=1, batch=1, accumulate=1)
+    bare, _ = load("nano", NANO, "", "cpu")
+    with pytest.raises(ModelError, match="another tower"):
+        train_stage(bare, [tmp_path / "data"], tmp_path / "run", NANO, settings)
 
 
 def test_only_the_towers_adapter_learns_and_it_goes_on(vlm, tmp_path):

@@ -10,8 +10,8 @@ from backbone.errors import ConfigError, DataError, ModelError
 from navigation.agent_config import load, resolved_adapter
 from navigation.config import NavigationConfig
 from navigation.frontier import FrontierConfig
-from navigation.sight import HEADS_FILE, SightHeads
-from navigation.sight_detector import CLASS_OF, SightDetector
+from navigation.sight_detector import SightDetector
+from navigation.sight_heads import CLASS_OF, HEADS_FILE, SightHeads
 from navigation.worlds.rooms import RoomsConfig
 
 NANO = NavigationConfig.preset("nano")
