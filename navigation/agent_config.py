@@ -68,9 +68,15 @@ class HydraConfig:
     def make(self, spec: ActionSpec) -> Agent:
         """Load the model and make the agent; raises `ModelError` or `RemoteError` where that fails."""
         from navigation.agent import HydraAgent
+        from navigation.sight_heads import HEADS_FILE
         from navigation.tracing import TracedAgent
 
         config = self.navigation()
+        folder = Path(resolved_adapter(self.model, self.adapter) or ".")
+        if (folder / HEADS_FILE).is_file():
+            raise ConfigError(
+                f"{folder} has learned to see, not to act; it serves the frontier agent and further training"
+            )
         vlm, adapter = load(self.model, config, self.adapter, self.device, self.cache_mebibytes)
         agent = HydraAgent(vlm, spec, config, self.switch(), adapter=adapter, cached=self.cached)
         return TracedAgent(agent, Path(self.trace)) if self.trace else agent
@@ -127,6 +133,8 @@ def load(
 
     adapter = resolved_adapter(model, adapter)
     whole = bool(adapter) and _is_whole(Path(adapter))
+    if whole and model not in ("nano", adapter):
+        raise ConfigError(f"{adapter} is a whole model, not an adapter of {model}; name it as the model itself")
     source = adapter if whole else model
     vlm = VLM.load(source, device=device, cache_mebibytes=cache_mebibytes)
     pixels = config.pixels(vlm.pixels)

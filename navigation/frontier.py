@@ -235,6 +235,8 @@ def _turn_towards(pose: Pose, place: tuple[float, float]) -> str | None:
 def _pose(observation: Observation) -> Pose:
     """Where Habitat's GPS and compass say the agent is."""
     if observation.state is None or len(observation.state) != 3:
-        raise DataError("frontier exploration needs GPS and compass; run it in a world with --world.pose-in-state")
+        raise DataError(
+            "frontier exploration needs GPS and compass; run it in a world with --world.pose-in-state --world.depth"
+        )
     ahead, right, heading = (float(v) for v in observation.state)
     return ahead, -right, heading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -117,7 +118,7 @@ class Command(ModelOptions):
             state = f"stopped ({result.stopped}), start again to go on" if result.stopped else "done"
             output.console.print(f"{state}: {result.steps} steps, {result.metrics}")
             output.console.print(
-                f"go on: fovea train navigation stage1 --adapter {folder / 'adapter'} --data ...",
+                f"go on: fovea train navigation stage1 --model {folder / 'model'} --preset nano --data ...",
                 markup=False,
                 soft_wrap=True,
             )
@@ -131,6 +132,8 @@ class Command(ModelOptions):
         from navigation.train import train_stage
 
         settings, agent = self.settings()
+        for data in self.data:
+            _check_stage(data, self.stage)
         vlm, _ = load(self.model, agent, self.adapter, self.device)
         if not isinstance(vlm, LocalVLM):
             raise UnsupportedError(f"{self.model} is not local; training needs weights in this process")
@@ -163,6 +166,18 @@ class Command(ModelOptions):
             _print(output, done)
         output.json({"rounds": [asdict(done) for done in rounds], "settings": asdict(settings)})
         return 130 if rounds[-1].stopped else 0
+
+
+def _check_stage(folder: Path, stage: str) -> None:
+    """Raise `ConfigError` for episodes that were made for another stage; those of rollouts are made for none."""
+    settings = folder / "config.json"
+    if not settings.is_file():
+        return  # a folder of a user's own
+    made = json.loads(settings.read_text(encoding="utf-8")).get("making.stage", stage)
+    if made != stage:
+        raise ConfigError(
+            f"{folder} holds episodes of {made}, not of {stage}; make some: fovea data navigation {stage}"
+        )
 
 
 def _print(output: Output, done: Round) -> None:

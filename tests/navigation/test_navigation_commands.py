@@ -45,6 +45,12 @@ def test_stage_one_is_trained_and_its_adapter_loads(episodes, tmp_path, tiny_vlm
     assert json.loads((tmp_path / "run" / "agent.json").read_text())["prompt_style"] == "short"
 
 
+def test_episodes_of_another_stage_are_wrong_usage(episodes, capsys):
+    assert main(["train", "navigation", "stage2", "--data", str(episodes)]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "holds episodes of stage1, not of stage2" in told
+
+
 def test_a_stage_without_data_is_wrong_usage(capsys):
     assert main(["train", "navigation", "stage2"]) == 2
     assert "fovea data navigation stage2" in capsys.readouterr().err

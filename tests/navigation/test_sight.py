@@ -98,7 +98,7 @@ def test_only_the_towers_adapter_learns_and_it_goes_on(vlm, tmp_path):
     assert all(".visual." in k for k in moved)
     assert any("language_model" in k for k in saved)  # there, and still nothing: stage 1 goes on with it
     assert load_file(tmp_path / "adapter" / HEADS_FILE)["heads.kind.weight"].shape == (len(KINDS), vlm.network.width)
-    whole, name = load("tiny", NANO, str(tmp_path / "model"), "cpu")  # in place of the model that is named
+    whole, name = load("nano", NANO, str(tmp_path / "model"), "cpu")  # in place of the model that is named
     assert name is None
     frame = np.random.default_rng(0).integers(0, 255, (128, 160, 3), np.uint8)
     one, two = vlm.image_features([frame], adapter=ADAPTER)[0], whole.image_features([frame])[0]

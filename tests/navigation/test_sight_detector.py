@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 
 from assets import NAVIGATION
 from backbone.errors import ConfigError, DataError, ModelError
-from navigation.agent_config import load, resolved_adapter
+from navigation.agent_config import HydraConfig, load, resolved_adapter
 from navigation.config import NavigationConfig
 from navigation.frontier import FrontierConfig
 from navigation.sight_detector import SightDetector
@@ -31,6 +31,10 @@ def test_adapters_have_names(tmp_path):
     assert resolved_adapter("nano", "auto", "sight") == str(NAVIGATION / "sight")
     with pytest.raises(ConfigError, match="trained on nano"):
         resolved_adapter("Qwen/Qwen3-VL-4B-Instruct", "sight")
+    with pytest.raises(ConfigError, match="whole model"):
+        load("Qwen/Qwen3-VL-4B-Instruct", NANO, str(NAVIGATION / "stage2"), "cpu")
+    with pytest.raises(ConfigError, match="not to act"):
+        HydraConfig(adapter="sight", device="cpu").make(RoomsConfig().make().action_spec)
     with pytest.raises(ConfigError, match="no shipped name"):
         load("nano", NANO, "sigth", "cpu")
 
