@@ -15,6 +15,7 @@ import numpy as np
 
 from backbone.contracts import ActionChunk, ActionSpec, Decision, Ledger, Observation, Session
 from backbone.errors import DataError, UnsupportedError, WorldError
+from backbone.rollout.agents import CLOSED
 from backbone.vlm import VLM
 from navigation import prompts
 from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, OBS, ActionMap
@@ -129,7 +130,7 @@ class HydraSession:
     def check_open(self) -> None:
         """Raise `WorldError` if the session is closed."""
         if self._closed:
-            raise WorldError("this session is closed; start another one")
+            raise WorldError(CLOSED)
 
     def step(self, observation: Observation) -> Asking[NavigationDecision]:
         """`act` as a generator of what it asks of the model."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from backbone.contracts import ActionChunk, ActionSpec, Decision, FloatArray, Image, Observation
 from backbone.errors import ConfigError, WorldError
+from backbone.rollout.agents import CLOSED
 
 FORWARD = ("move_forward", "forward")
 LEFT, RIGHT = ("turn_left", "left"), ("turn_right", "right")
@@ -66,7 +67,7 @@ class WanderSession:
     def act(self, observation: Observation) -> Decision:
         """One action: forward while the way is free and steps change the view, else a turn."""
         if self._closed:
-            raise WorldError("this session was closed; open another one")
+            raise WorldError(CLOSED)
         image = next(iter(observation.images.values()))
         if self._left_to_turn == 0 and self._blocked(observation, image):
             agent = self._agent

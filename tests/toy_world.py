@@ -18,6 +18,7 @@ import numpy as np
 
 from backbone.contracts import ActionChunk, ActionSpec, Decision, FloatArray, Image, Ledger, Observation, Session, Stage
 from backbone.errors import WorldError
+from backbone.rollout.agents import CLOSED
 from backbone.worlds.world import Info, Step, World, check_action
 
 SIZE = 10.0
@@ -215,7 +216,7 @@ class ToySession:
 
     def act(self, observation: Observation) -> Decision:
         if self._closed:
-            raise WorldError("toy policy: this session is closed")
+            raise WorldError(CLOSED)
         config, spec = self._policy.config, self._policy.spec
         assert observation.state is not None
         place, goal = observation.state[:2], observation.state[2:]

@@ -21,7 +21,7 @@ from backbone.errors import ConfigError, DataError, WorldError
 from backbone.worlds.world import World
 
 RESTING_CHOICES = ("idle", "noop", "stay", "stop")  # names of a discrete action that stands still
-CLOSED = "this session is closed; start another one"
+CLOSED = "the episode of this agent is closed; start another with agent.session(instruction, seed)"
 RANDOM_STREAM = 0x5EED  # keeps an agent's dice apart from those of a world with the same seed
 
 

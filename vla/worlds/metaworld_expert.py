@@ -13,6 +13,7 @@ import numpy as np
 
 from backbone.contracts import ActionChunk, ActionSpec, Decision, FloatArray, Observation
 from backbone.errors import DataError, WorldError
+from backbone.rollout.agents import CLOSED
 from vla.worlds.metaworld_tasks import ACTION_SPEC, STATE_NAMES, check_task, task_of
 
 REMEDY = "Meta-World is not installed: pip install -e '.[worlds]'"
@@ -48,7 +49,7 @@ class MetaWorldPolicySession:
     def act(self, observation: Observation) -> Decision:
         """One action for one observation; `DataError` if it lacks the state."""
         if self._task is None:
-            raise WorldError("this session was closed; open another one")
+            raise WorldError(CLOSED)
         if observation.state is None:
             raise DataError("Meta-World's experts act on Observation.state, and this observation has none")
         return Decision(ActionChunk(scripted_action(self._task, observation.state)[None], ACTION_SPEC))
