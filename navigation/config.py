@@ -15,6 +15,7 @@ from backbone.pixels import Pixels
 
 PromptStyle = Literal["short", "full"]
 EdgeStyle = Literal["list", "runs"]
+Segments = Literal["fixed", "legs"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class DataConfig:
 
     # Segments [4.2].
     segment_steps: int = 16  # STATED: 15 motor actions and `obs`
+    segments: Segments = "fixed"  # STATED; "legs": a look around also where the way turns off from its last direction
+    least_leg: int = 6  # OUR CHOICE: fewest actions from one look to the next, where the way turns off
 
     # Stagnation [5.1].
     stagnation_steps: int = 20  # STATED: T_stag
@@ -120,9 +123,11 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         whole = ("waypoints", "samples", "stagnation_steps", "progress_low", "least_gap", "rollout_steps", "rounds")
-        for key in (*whole, "repaired_steps", "repaired_obs_every"):
+        for key in (*whole, "repaired_steps", "repaired_obs_every", "least_leg"):
             _whole(key, getattr(self, key), 1)
         _whole("segment_steps", self.segment_steps, 2)
+        if self.segments not in get_args(Segments):
+            raise ConfigError(f"navigation: segments must be fixed or legs, got {self.segments!r}")
         if self.progress_high < self.progress_low:
             raise ConfigError(f"navigation: progress bounds {self.progress_low} to {self.progress_high} are reversed")
         for key in ("openness_weight", "apart_m", "away_m", "longest_m", "stagnation_m", "success_m"):

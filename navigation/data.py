@@ -34,6 +34,7 @@ class MakingConfig:
     agent: NavigationConfig = field(default_factory=lambda: NavigationConfig.preset("nano"))
     data: DataConfig = field(default_factory=DataConfig)
     noise: float = 0.1  # OUR CHOICE: chance of a wrong action, which is not learned; the paper says of none
+    stray: float = 0.0  # OUR CHOICE: chance of walking into something, which is not learned, to look around there
     seen_m: float = 4.0  # OUR CHOICE: a target seen so near ends the exploring; 0 passes all waypoints, as printed
     thoughts: Style = "short"  # of the template teacher; "full" for large models
     per_home: int = 8  # episodes a home: building one costs more than playing in it
@@ -42,6 +43,8 @@ class MakingConfig:
     def __post_init__(self) -> None:
         if self.stage not in get_args(Stage):
             raise ConfigError(f"navigation data: stage must be one of {', '.join(get_args(Stage))}, got {self.stage!r}")
+        if not 0.0 <= self.stray < 1.0:
+            raise ConfigError(f"navigation data: stray must lie in [0, 1), got {self.stray}")
         if not 0.0 <= self.noise < 1.0 or self.seen_m < 0 or self.per_home < 1 or not 0 <= self.seed < 2**31:
             raise ConfigError(
                 "navigation data: noise must lie in [0, 1), seen_m not be negative, per_home be at least 1 and seed in "

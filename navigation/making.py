@@ -18,7 +18,8 @@ from navigation.exploration import GridGround, Ground, HomeGround, plan_route
 from navigation.following import Follower, HomeFollower, ProbeFollower
 from navigation.playing import Play, perturbation
 from navigation.records import Pose, Recorded
-from navigation.segments import due
+from navigation.segments import due, leg_ends
+from navigation.straying import Straying
 from navigation.surroundings import scene_of, surroundings
 from navigation.thoughts import TemplateTeacher, think_all
 from navigation.worlds.habitat import HabitatWorld
@@ -85,34 +86,46 @@ def exploratory(world: World, config: MakingConfig, number: int) -> Recorded:
     play = Play(world, config.episode_seed(number), config.options(number))
     rng = np.random.default_rng([config.seed, number, 0xA2])
     scene = scene_of(world, play.told)
-    legs = plan_legs(play, scene, config.data, rng)
+    legs, astray = plan_legs(play, scene, config.data, rng), Straying(rng, config.stray)
     while not play.over:
         wanted = legs.action(play.pose) or play.expert()
-        begun = bool(play.cycles or play.since_look)
-        if not begun or (due(play.since_look, config.data.segment_steps) and wanted != END):
+        if astray.blocked(play.pose) or _looks(play, wanted, config.data):
             known = surroundings(world, scene, play.pose, str(play.info["category"]))
             play.look_around(known)
             if any(metres <= config.seen_m for view in known["views"] for metres in view["goals"]):
                 legs.skip()
                 wanted = play.expert()
-        _advance(play, wanted, config, rng)
+        _advance(play, wanted, config, rng, astray)
     made = _finish(play, config, number, "exploratory")
     return think_all(made, TemplateTeacher(config.thoughts, config.seed))
 
 
-def _advance(play: Play, wanted: str, config: MakingConfig, rng: np.random.Generator) -> None:
+def _looks(play: Play, wanted: str, config: DataConfig) -> bool:
+    """Whether it is time to look around: at the start, after so many actions, and where a leg ends."""
+    if not (play.cycles or play.since_look):
+        return True
+    late = due(play.since_look, config.segment_steps)
+    return (late and wanted != END) or leg_ends(play.since_look, play.begun, play.pose, wanted, config)
+
+
+def _advance(
+    play: Play, wanted: str, config: MakingConfig, rng: np.random.Generator, astray: Straying | None = None
+) -> None:
     """One action, now and then another one than is wanted, which is not learned."""
     if play.steps >= config.data.repaired_steps:
         raise Dropped(f"the way takes more than {config.data.repaired_steps} steps")
     thinks = play.thinks and not play.since_look  # a thought goes with the action that it leads to
-    other = perturbation(rng, config.noise) if wanted != END and not thinks else None
+    other = None
+    if wanted != END and not thinks:
+        strays = astray is not None and (astray.under_way or play.since_look >= config.data.least_leg)
+        other = (astray.action(play.pose) if astray and strays else None) or perturbation(rng, config.noise)
     play.act(other or wanted, learn=other is None or other == wanted)
 
 
 def _finish(play: Play, config: MakingConfig, number: int, source: str) -> Recorded:
     if not play.info["success"]:
         raise Dropped("the way to the nearest view point does not end within reach of the object")
-    return play.finish(f"{config.stage}-{config.seed}-{number}", source, {"noise": config.noise})
+    return play.finish(f"{config.stage}-{config.seed}-{number}", source, {"noise": config.noise, "stray": config.stray})
 
 
 class Legs:

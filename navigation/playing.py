@@ -125,6 +125,11 @@ class Play:
         return len(self._actions)
 
     @property
+    def begun(self) -> Pose:
+        """Where the open cycle began."""
+        return self._poses[0] if self._poses else self.pose
+
+    @property
     def thinks(self) -> bool:
         """Whether the open cycle began with a look around."""
         return bool(self._views)

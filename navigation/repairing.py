@@ -24,6 +24,7 @@ from navigation.irft import Judgement, accept, judge, look_due
 from navigation.playing import Play
 from navigation.prompts import THINK_END, THINK_START
 from navigation.records import Recorded
+from navigation.segments import leg_ends
 from navigation.stagnation import Watch
 from navigation.surroundings import scene_of, surroundings
 from navigation.switching import SwitchConfig
@@ -171,7 +172,8 @@ def repair(world: World, failed: Recorded, judgement: Judgement, config: MakingC
     while not play.over:
         wanted = play.expert()
         fresh = len(play.cycles) < kept  # not looked around yet since the cut
-        if fresh or (look_due(play.since_look, config.data) and wanted != END):
+        turns = leg_ends(play.since_look, play.begun, play.pose, wanted, config.data)
+        if fresh or turns or (look_due(play.since_look, config.data) and wanted != END):
             play.look_around(surroundings(world, scene, play.pose, category))
         if play.steps > config.data.repaired_steps:
             break

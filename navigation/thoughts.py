@@ -14,14 +14,17 @@ from typing import Any, Literal
 import numpy as np
 
 from backbone.errors import ConfigError, DataError
-from navigation.actions import END
+from navigation.actions import END, OBS
 from navigation.homes.furniture import words
-from navigation.records import Pose, Recorded, Trajectory, with_thoughts
-from navigation.worlds.navigation_world import wrapped
+from navigation.records import Cycle, Pose, Recorded, Trajectory, with_thoughts
+from navigation.worlds.navigation_world import bearing, wrapped
 
 SIDES = ("ahead", "left", "behind", "right")
 Style = Literal["short", "full"]
 _NEAR_M = 0.6  # a cycle that leads less far than this has no direction
+_STEP_M, _TURN = 0.25, math.radians(30.0)
+_ASIDE_M = 0.4  # a leg is straight while nothing of it lies farther from its line
+_TURNED_M = 0.3  # a cycle that leads less far than this is turns on the spot
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Situation:
     toward: int | None
     ends: bool  # the next action is `end`
     returns: bool  # it goes on to a room where a landmark is already
+    way: tuple[int, int] = (0, 0)  # the first straight leg of what comes: turns to the left (-5 to 6), then steps
 
     @property
     def goal(self) -> tuple[int, float] | None:
@@ -61,7 +65,45 @@ def situation(trajectory: Trajectory, cycle: int) -> Situation:
         toward=side_of(now.poses[0], after),
         ends=now.actions[0] == END,
         returns=bool(leads_to) and leads_to != here["room"] and leads_to in rooms,
+        way=first_leg([*now.poses, after][: _meant(now)]),
     )
+
+
+def _meant(cycle: Cycle) -> int:
+    """How many poses of a cycle, the last one included, its plan spoke of: not where it went astray at its end."""
+    motor = len(cycle.actions) - (cycle.actions[-1] in (OBS, END))
+    while motor > 1 and not cycle.learn[motor - 1]:
+        motor -= 1
+    return motor + 1
+
+
+def first_leg(poses: Sequence[Pose]) -> tuple[int, int]:
+    """The straight leg that a way begins with, as turns to the left (-5 to 6) and steps ahead: all in sight from here.
+
+    Where the way leads nowhere it is the turns alone.
+    """
+    here = poses[0]
+    end = next((i for i in range(len(poses) - 1, 0, -1) if _straight(poses[: i + 1])), 0)
+    metres = math.dist(here[:2], poses[end][:2])
+    if metres < _TURNED_M:
+        return _turns(poses[-1][2] - here[2]), 0
+    return _turns(bearing(here, poses[end]) - here[2]), max(1, round(metres / _STEP_M))
+
+
+def _turns(angle: float) -> int:
+    """The whole number of turns nearest to an angle, -5 to 6."""
+    return (round(wrapped(angle) / _TURN) + 5) % 12 - 5
+
+
+def _straight(poses: Sequence[Pose]) -> bool:
+    """Whether a way is about straight, and never leads back."""
+    places = np.array([p[:2] for p in poses])
+    whole = places[-1] - places[0]
+    length = float(np.linalg.norm(whole))
+    if length < 1e-6:
+        return bool(np.linalg.norm(places - places[0], axis=1).max() < _TURNED_M)
+    along, across = (places - places[0]) @ (whole / length), (places - places[0]) @ [-whole[1], whole[0]] / length
+    return bool(np.abs(across).max() <= _ASIDE_M and along.min() > -_TURNED_M and along.max() < length + _TURNED_M)
 
 
 def side_of(here: Pose, there: Pose) -> int | None:
@@ -69,8 +111,7 @@ def side_of(here: Pose, there: Pose) -> int | None:
     dx, dz = there[0] - here[0], there[1] - here[1]
     if math.hypot(dx, dz) < _NEAR_M:
         return None
-    bearing = wrapped(math.atan2(-dx, -dz) - here[2])
-    return round(bearing / (math.pi / 2)) % 4
+    return round(wrapped(bearing(here, there) - here[2]) / (math.pi / 2)) % 4
 
 
 @dataclass(frozen=True)
@@ -149,18 +190,32 @@ def _plan(now: Situation, style: Style, rng: np.random.Generator) -> str:
     if now.ends:
         return _pick(rng, (f"The {name} is here. Stop.", f"Reached the {name}. Stop."))
     if goal is not None and (now.toward is None or goal[0] == now.toward):
-        return _pick(rng, (f"Go to the {name} {SIDES[goal[0]]}.", f"The {name} is {SIDES[goal[0]]}; go there."))
+        seen = SIDES[goal[0]]
+        wordings = (f"Go to the {name} {seen}", f"The {name} is {seen}; go there")
+        return f"{_pick(rng, wordings)}: {_way(now.way, style)}."
     where = SIDES[now.toward if now.toward is not None else 0]
     view = now.views[now.toward if now.toward is not None else 0]
     if style == "short":
         way = f"{where} through the door" if view["doors"] else where
         again = " again" if now.returns else ""
         seen = f"{name} {SIDES[goal[0]]}, but round" if goal else f"No {name}"
-        return f"{seen}. {_pick(rng, ('Go', 'Explore'))} {way}{again}."
+        return f"{seen}. {_pick(rng, ('Go', 'Explore'))} {way}{again}: {_way(now.way, style)}."
     way = f"through the doorway {where}" if view["doors"] else f"on to the side {where}"
     why = "back to a known room, for the rest is seen" if now.returns else "where I have not been"
     seen = f"The {name} shows {SIDES[goal[0]]}, but the way leads round." if goal else f"There is no {name} in sight."
-    return f"{seen} {_pick(rng, ('I go', 'I will go', 'Next I go'))} {way}, {why}."
+    return f"{seen} {_pick(rng, ('I go', 'I will go', 'Next I go'))} {way}, {why}: {_way(now.way, style)}."
+
+
+def _way(way: tuple[int, int], style: Style) -> str:
+    """``left 3, ahead 8``: turns of 30 degrees, then steps of a quarter of a metre."""
+    turns, steps = way
+    side = "left" if turns > 0 else "right"
+    if style == "short":
+        parts = [f"{side} {abs(turns)}"] * bool(turns) + [f"ahead {steps}"] * bool(steps)
+        return ", ".join(parts) or "stay"
+    parts = [f"turn {side} by {30 * abs(turns)} degrees"] * bool(turns)
+    parts += [f"{_STEP_M * steps:.2f} m straight ahead"] * bool(steps)
+    return ", then ".join(parts) or "right here"
 
 
 def _room(kind: str) -> str:

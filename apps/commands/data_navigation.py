@@ -32,7 +32,9 @@ class Command:
     first: int = 0  # number of the first episode
     workers: int = 1
     preset: str = "nano"  # nano or qwen: the agent's eye and the length of its thoughts
+    segments: Literal["fixed", "legs"] = "fixed"  # looks around after 16 steps, or also where the way turns off
     noise: float = 0.1  # chance of a wrong action, which is not learned, so that one learns to get back on the way
+    stray: float = 0.0  # chance of walking into something, to learn to look around there
     seen_m: float = (
         4.0  # a target seen so near ends the exploring of stage2; 0 passes all waypoints, as the paper has it
     )
@@ -42,7 +44,7 @@ class Command:
 
     def run(self, output: Output) -> int:
         """Make what is missing; exit code 1 if an episode failed."""
-        from navigation.config import NavigationConfig
+        from navigation.config import DataConfig, NavigationConfig
         from navigation.data import MakingConfig
         from navigation.making import MakingJob
         from navigation.producing import produce
@@ -52,7 +54,9 @@ class Command:
             stage=self.stage,
             world=world,
             agent=NavigationConfig.preset(self.preset),
+            data=DataConfig(segments=self.segments),
             noise=self.noise,
+            stray=self.stray,
             seen_m=self.seen_m,
             thoughts="short" if self.preset == "nano" else "full",
             seed=self.seed,

@@ -7,7 +7,7 @@ Positions are metres, y up; a heading is radians about y, 0 looking along -z, gr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -43,6 +43,11 @@ def heading_of(rotation: tuple[float, float, float, float]) -> float:
 def ahead(heading: float) -> tuple[float, float]:
     """The unit step (x, z) that a heading leads along."""
     return -math.sin(heading), -math.cos(heading)
+
+
+def bearing(here: Sequence[float], there: Sequence[float]) -> float:
+    """The heading that leads from one place (x, z, ...) to another."""
+    return math.atan2(-(there[0] - here[0]), -(there[1] - here[1]))
 
 
 def wrapped(angle: float) -> float:
