@@ -226,6 +226,18 @@ class Encoder:
             found.update(zip(unknown, seen, strict=True))
         return [found[p] for p in pictures]
 
+    def layer_inputs(
+        self,
+        ids: NDArray[np.int64],
+        pictures: Sequence[Picture],
+        features: Sequence[Features],
+        layers: Sequence[int],
+    ) -> Tensor:
+        """What each named layer reads, float32 (len(layers), T, D), in one pass over a conversation from its start."""
+        embeddings, extra = self._network.embed(self.tokens(ids), features)
+        positions = self._network.positions(ids, [p.grid for p in pictures])[:, None]
+        return self._network.layer_inputs(embeddings, positions, layers, extra)[:, 0].float()
+
     def tokens(self, ids: NDArray[np.int64]) -> Tensor:
         """Ids (1, T) on the network's device."""
         return torch.from_numpy(np.ascontiguousarray(ids))[None].to(self._network.device)

@@ -320,13 +320,10 @@ class LocalVLM(VLM):
         Layer 0 gives the embeddings, ``i`` what decoder layer ``i`` reads, the number of layers the output after the
         final norm; negative numbers count from there.
         """
-        state, count = self._state(prefix), self.network.layers + 1
-        if not layers or any(not -count <= i < count for i in layers):
-            raise DataError(f"hidden: layers must lie in {-count} to {count - 1}, got {list(layers)}")
+        state = self._state(prefix)
+        numbers = self._layer_numbers("hidden", layers)
         with self._call(state.adapter):
-            embeddings, extra = self.network.embed(self._encoder.tokens(state.ids), state.features)
-            positions = self.network.positions(state.ids, [p.grid for p in state.pictures])[:, None]
-            return self.network.layer_inputs(embeddings, positions, [i % count for i in layers], extra)[:, 0].float()
+            return self._encoder.layer_inputs(state.ids, state.pictures, state.features, numbers)
 
     def key_values(self, prefix: Prefix, layer: int) -> tuple[Tensor, Tensor]:
         """Keys (rotated) and values of one layer, float32 (heads, T, head width) each; the caller's own copies."""
@@ -344,6 +341,29 @@ class LocalVLM(VLM):
         rows = [(p.grid[1] // self._chat.merge, p.grid[2] // self._chat.merge) for p in pictures]
         return [f.merged.float().reshape(*shape, -1).clone() for f, shape in zip(features, rows, strict=True)]
 
+    def image_states(self, messages: Messages, *, layer: int = -1, adapter: str | None = None) -> list[Tensor]:
+        """See `VLM.image_states`. What the vision tower made of the pictures is kept, so that the next question is cheap."""
+        numbers = self._layer_numbers("image_states", [layer])
+        with self._call(adapter):
+            prompt = self._chat.render(self._chat.prepare(messages), generation_prompt=False)
+            if not prompt.pictures:
+                raise DataError("image_states: the messages hold no picture; give at least one image part")
+            features = self._encoder.features(prompt.pictures, adapter, self._weights())
+            for picture, seen in zip(prompt.pictures, features, strict=True):
+                self._cache.keep(picture, adapter, self._weights(), seen)
+            end = prompt.starts[-1] + prompt.pictures[-1].tokens  # what follows changes nothing
+            states = self._encoder.layer_inputs(prompt.ids[:end], prompt.pictures, features, numbers)[0]
+        grids = [(p.grid[1] // self._chat.merge, p.grid[2] // self._chat.merge) for p in prompt.pictures]
+        return [
+            states[start : start + rows * columns].reshape(rows, columns, -1).clone()
+            for start, (rows, columns) in zip(prompt.starts, grids, strict=True)
+        ]
+
+    def fingerprint(self) -> str:
+        """See `VLM.fingerprint`; adapters that are attached and not merged do not count."""
+        with self._lock:
+            return self.network.fingerprint()
+
     def forget(self) -> None:
         """Empty the prefix cache; prefixes that callers hold stay valid."""
         with self._lock:
@@ -355,6 +375,12 @@ class LocalVLM(VLM):
     def _call(self, adapter: str | None, *, grad: bool = False) -> Iterator[str | None]:
         with self._lock, self.adapters.active(adapter), torch.set_grad_enabled(grad):
             yield adapter
+
+    def _layer_numbers(self, name: str, layers: Sequence[int]) -> list[int]:
+        count = self.network.layers + 1
+        if not layers or any(not -count <= i < count for i in layers):
+            raise DataError(f"{name}: layers must lie in {-count} to {count - 1}, got {list(layers)}")
+        return [i % count for i in layers]
 
     def _together(self, adapters: Iterable[str | None]) -> bool:
         """Whether prefixes with these adapters can share a pass."""

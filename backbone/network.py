@@ -6,6 +6,7 @@ leak from one call into the next.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Sequence
 from typing import Any
@@ -95,6 +96,15 @@ class Network:
     def weights_version(self) -> int:
         """Changes whenever a weight is written in place, as an optimizer step or a loaded state does."""
         return sum(p._version for p in self.model.parameters())
+
+    def fingerprint(self) -> str:
+        """A hash of every parameter's shape and first values, in bfloat16, so that formats agree; without adapters."""
+        digest = hashlib.blake2b(digest_size=8)
+        for name, parameter in self.model.named_parameters():
+            if "lora_" not in name:
+                first = parameter.detach().reshape(-1)[:64].to(torch.bfloat16).float().cpu()
+                digest.update(repr(tuple(parameter.shape)).encode() + first.numpy().tobytes())
+        return digest.hexdigest()
 
     def see(self, pixel_values: Tensor, grids: Tensor) -> list[Features]:
         """Run the vision tower once over the patches of N pictures; one `Features` each."""

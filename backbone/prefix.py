@@ -98,6 +98,7 @@ class PrefixCache:
         self._limit = limit
         self._states: OrderedDict[str, PrefixState] = OrderedDict()
         self._held: dict[Any, tuple[History | Features, int]] = {}  # with how often states need it
+        self._loose: OrderedDict[Any, Features] = OrderedDict()  # features without a state
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -126,8 +127,17 @@ class PrefixCache:
 
     def features(self, picture: Picture, adapter: str | None, weights: int) -> Features | None:
         """What the vision tower made of this very picture before, if it is still held."""
-        found, _ = self._held.get((picture.digest, adapter, weights), (None, 0))
+        name = (picture.digest, adapter, weights)
+        found, _ = self._held.get(name, (self._loose.get(name), 0))
         return found if isinstance(found, Features) else None
+
+    def keep(self, picture: Picture, adapter: str | None, weights: int, features: Features) -> None:
+        """Hold features that belong to no state, the most recent ones within a quarter of the limit beside it."""
+        name = (picture.digest, adapter, weights)
+        self._loose[name] = features
+        self._loose.move_to_end(name)
+        while sum(f.bytes for f in self._loose.values()) > self._limit // 4:
+            self._loose.popitem(last=False)
 
     def add(self, state: PrefixState) -> None:
         """Keep a state, dropping the least recently used ones; one larger than the limit is not kept."""
@@ -154,6 +164,7 @@ class PrefixCache:
         """Forget everything."""
         self._states.clear()
         self._held.clear()
+        self._loose.clear()
         self.bytes = 0
 
 

@@ -16,12 +16,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backbone.boxes import BoxConvention
 from backbone.contracts import Box, Stage
 from backbone.errors import ConfigError, UnsupportedError
 from backbone.pixels import Pixels
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Message = dict[str, Any]
 Messages = Sequence[Message]
@@ -167,6 +170,26 @@ class VLM(ABC):
                 )
             )
         return found
+
+    def image_states(self, messages: Messages, *, layer: int = -1, adapter: str | None = None) -> list[Tensor]:
+        """Hidden states of the language model at the tokens of each picture: float32 (rows, columns, D) grids, in order.
+
+        Attention is causal: a picture's states know what stands before it in the conversation and nothing after it, so
+        a question that they shall depend on comes first. ``layer`` 0 gives the embeddings, the number of layers (or
+        -1) the output after the final norm.
+
+        Raises:
+            UnsupportedError: the engine keeps no hidden states, as that of a server does not.
+            DataError: a layer that there is not, or no picture.
+        """
+        raise UnsupportedError(
+            f"{self.name}: this engine gives no hidden states; load local weights (nano, a directory or a hub id) for "
+            "image_states()"
+        )
+
+    def fingerprint(self) -> str:
+        """Tells weights apart, whatever number format they are loaded in; raises `UnsupportedError` for a server's."""
+        raise UnsupportedError(f"{self.name}: this engine does not show its weights; load local ones for fingerprint()")
 
     def forget(self) -> None:
         """Empty the prefix cache, so that the next call costs what it would alone; engines without one keep nothing."""

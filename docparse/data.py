@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from backbone.errors import DataError
 from docparse.fields.matching import WordFields, word_fields
 from docparse.fields.text import normal
 from docparse.fields.words import DocumentWords, Embedder, arranged, read_words
+
+if TYPE_CHECKING:
+    from docparse.fields.patches import PatchField
+    from docparse.generator import GeneratedDocument
 
 FloatArray = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -51,6 +55,7 @@ class Example:
     truth: Truth
     question: str
     name: str
+    patches: PatchField | None = None  # what the pages look like to the question, for a reader that sees them
 
 
 def make_truth(
@@ -167,17 +172,29 @@ class GeneratedConfig:
     split: Literal["train", "held_out"] = "train"
     first: int = 0  # seed of the first document
     documents: int = 2000
+    sights: bool = False  # with photographs, drawings, signatures, stamps and boxes to tick, and questions for them
+
+
+def record_paths(config: GeneratedConfig) -> Iterator[tuple[int, Path]]:
+    """Seed and record of each document, whether it is there or not."""
+    name = f"{config.split}-sights" if config.sights else config.split
+    for seed in range(config.first, config.first + config.documents):
+        yield seed, config.output / f"{name}-{seed:07d}.npz"
+
+
+def make_generated(config: GeneratedConfig, seed: int, *, render: bool) -> GeneratedDocument:
+    """The document of a seed, with or without pictures."""
+    from docparse.generator import make_document
+
+    return make_document(seed, config.split, render=render, sights=config.sights)
 
 
 def make_records(config: GeneratedConfig, embedder: Embedder) -> Iterator[Path]:
     """Make the records that are missing, in order; yields each path, also of those that were there."""
-    from docparse.generator import make_document
-
     config.output.mkdir(parents=True, exist_ok=True)
-    for seed in range(config.first, config.first + config.documents):
-        path = config.output / f"{config.split}-{seed:07d}.npz"
+    for seed, path in record_paths(config):
         if not path.is_file():
-            document = make_document(seed, config.split, render=False)
+            document = make_generated(config, seed, render=False)
             words = read_words([arranged(page) for page in document.pages], embedder)
             sides = [max(page.width, page.height) for page in document.pages]
             questions = []

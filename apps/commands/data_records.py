@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.markup import escape
@@ -13,6 +13,9 @@ from rich.progress import Progress
 from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.errors import CancelledError, ConfigError
+
+if TYPE_CHECKING:
+    from docparse.data import GeneratedConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,10 @@ class Command:
     split: Literal["train", "held_out"] = "train"  # fonts, templates and part of the wording apart
     n: int = 2000  # documents
     seed: int = 0  # seed of the first document; the others follow
+    sights: bool = False  # documents with photographs, drawings, signatures, stamps, boxes, and questions for them
+    patches: Annotated[str | None, tyro.conf.arg(metavar="MODEL")] = None  # also what this backbone sees of the pages
+    longest: int = 1024  # with --patches: pixels of a page's longer side
+    layer: int = -1  # with --patches: of the backbone, whose hidden states are taken
     output: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/records")  # written to
     json: bool = False  # print JSON only
 
@@ -34,10 +41,12 @@ class Command:
         if self.n < 1 or self.seed < 0:
             raise ConfigError(f"--n must be at least 1 and --seed at least 0, got {self.n} and {self.seed}")
         check_folder(self.output)
+        if self.patches is not None and "://" in self.patches:
+            raise ConfigError(f"--patches {self.patches}: a server gives no hidden states; name local weights")
         from docparse.data import GeneratedConfig, make_records
         from docparse.documents import TextEmbedder
 
-        config = GeneratedConfig(self.output, self.split, self.seed, self.n)
+        config = GeneratedConfig(self.output, self.split, self.seed, self.n, self.sights)
         before = len([*self.output.glob(f"{self.split}-*.npz")])
         done = 0
         shown = output.console.is_terminal and not output.as_json
@@ -49,8 +58,28 @@ class Command:
                     bar.advance(task)
             except KeyboardInterrupt as stop:
                 raise CancelledError(f"{done} of {self.n} records are there; the same command goes on") from stop
+        if self.patches is not None:
+            self._look(config, output)
         fresh = len([*self.output.glob(f"{self.split}-*.npz")]) - before
         if not output.as_json:
             output.console.print(f"{done} records in {escape(str(self.output))}, {fresh} of them new")
         output.json({"records": done, "new": fresh, "config": {**asdict(self), "output": str(self.output)}})
         return 0
+
+    def _look(self, config: GeneratedConfig, output: Output) -> None:
+        """The patch fields of the records."""
+        from docparse.fields.patches import PatchConfig, PatchSeer
+        from docparse.patch_data import make_patches
+
+        seer = PatchSeer.load(PatchConfig(str(self.patches), self.longest, self.layer))
+        done = 0
+        shown = output.console.is_terminal and not output.as_json
+        with Progress(console=output.console, transient=True, disable=not shown) as bar:
+            task = bar.add_task("looking at pages", total=self.n)
+            try:
+                for _ in make_patches(config, seer):
+                    done += 1
+                    bar.advance(task)
+            except KeyboardInterrupt as stop:
+                said = f"patches of {done} of {self.n} records are there; the same command goes on"
+                raise CancelledError(said) from stop
