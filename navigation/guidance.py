@@ -24,6 +24,8 @@ from navigation.thoughts import SIDES
 
 Ints = NDArray[np.int64]
 SAID = re.compile(rf"\b({'|'.join(SIDES)}) ([a-z][a-z ]*?)(?=[,.])")
+PLAN = re.compile(r": ((?:(left|right) (\d+))?(?:, )?(?:ahead \d+)?)\.")  # of a short thought, at its end
+DOOR = "door"
 LEAST = 1e-4  # added to the attention, so that none at all is no infinite loss
 
 
@@ -62,14 +64,31 @@ class Mentions:
         """
         found: list[Mention] = []
         tokens = ids.tolist()
+        aim = what  # what it goes to, while it acts
         for begin, end in replies:
             before = int(np.searchsorted(np.asarray(starts), begin)) - 1  # the picture that is answered
             text = self._decode(tokens[begin:end])
             if "<think" in text:
+                aim = DOOR if _through_door(text) else what
                 found += self._of_thought(tokens, begin, end, text, before, what)
-            elif before >= 0 and what in self.classes:
-                found.append(Mention(begin - 1, self.classes[what], (before,)))
+                found += self._of_plan(tokens, begin, end, text, before - VIEWS, aim)
+            elif before >= 0 and aim in self.classes:
+                found.append(Mention(begin - 1, self.classes[aim], (before,)))
         return found
+
+    def _of_plan(self, tokens: list[int], begin: int, end: int, text: str, first: int, aim: str) -> list[Mention]:
+        """The turns and steps of a plan rest on what it leads to, in the view on that side."""
+        plans = list(PLAN.finditer(text))
+        if not plans or not plans[-1][1] or first < 0 or aim not in self.classes:
+            return []
+        written, side, turns = plans[-1].groups()
+        ids = self._encode(f" {written}")
+        at = _find(tokens, ids, begin, end)
+        if at < 0:
+            return []
+        left = int(turns or 0) * (-1 if side == "right" else 1)
+        view = first + round(left * VIEWS / 12) % VIEWS
+        return [Mention(at + i - 1, self.classes[aim], (view,)) for i in range(len(ids))]
 
     def _of_thought(self, tokens: list[int], begin: int, end: int, text: str, before: int, what: str) -> list[Mention]:
         """Things on the sides of the newest look around, and the task's object wherever else it is named.
@@ -103,6 +122,11 @@ class Mentions:
     def _goes_on(self, tokens: list[int], after: int) -> bool:
         """Whether a word goes on there: a bed in bedroom is no bed."""
         return after < len(tokens) and str(self._decode(tokens[after : after + 1]))[:1].isalpha()
+
+
+def _through_door(thought: str) -> bool:
+    """Whether a thought leads through a door, not to what is looked for."""
+    return "through the door" in thought and "go there" not in thought
 
 
 def _find(tokens: list[int], wanted: list[int], begin: int, end: int) -> int:
