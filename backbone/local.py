@@ -342,7 +342,7 @@ class LocalVLM(VLM):
         return [f.merged.float().reshape(*shape, -1).clone() for f, shape in zip(features, rows, strict=True)]
 
     def image_states(self, messages: Messages, *, layer: int = -1, adapter: str | None = None) -> list[Tensor]:
-        """See `VLM.image_states`. What the vision tower made of the pictures is kept, so that the next question is cheap."""
+        """See `VLM.image_states`. What the vision tower made of a picture is kept: another question is cheap."""
         numbers = self._layer_numbers("image_states", [layer])
         with self._call(adapter):
             prompt = self._chat.render(self._chat.prepare(messages), generation_prompt=False)

@@ -172,7 +172,7 @@ class VLM(ABC):
         return found
 
     def image_states(self, messages: Messages, *, layer: int = -1, adapter: str | None = None) -> list[Tensor]:
-        """Hidden states of the language model at the tokens of each picture: float32 (rows, columns, D) grids, in order.
+        """Hidden states of the language model at each picture's tokens: float32 (rows, columns, D) grids, in order.
 
         Attention is causal: a picture's states know what stands before it in the conversation and nothing after it, so
         a question that they shall depend on comes first. ``layer`` 0 gives the embeddings, the number of layers (or

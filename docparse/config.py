@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from backbone.errors import ConfigError
+from docparse.fields.patches import PatchConfig
 from docparse.flow.config import FlowConfig
 from docparse.model import NetworkConfig
 from docparse.regions import RegionConfig
+
+Fields = Literal["words", "patches", "both"]  # what the network knows of a page
 
 # Closed-form steps that end on words. Balanced transport (relaxation 0) locates less well: mass that a coarse step has
 # left in the wrong place can then only go somewhere near it.
@@ -28,6 +31,7 @@ class DocparseConfig:
         "extractive"  # the document's own words, or a model's that sees them
     )
     sights: bool = True  # look at the pages where a question asks for a figure, a signature, a stamp or a box to tick
+    patches: PatchConfig | None = None  # how pages are looked at; None: words alone
 
     def __post_init__(self) -> None:
         if not 0 <= self.settled <= 1 or self.longest_answer < 1:
@@ -36,6 +40,19 @@ class DocparseConfig:
             raise ConfigError(f"docparse: the answerer is extractive or generative, got {self.answerer!r}")
         if self.flow.steps > self.network.steps:
             raise ConfigError(f"docparse: {self.flow.steps} steps, but the network has {self.network.steps} embeddings")
+        width = 0 if self.patches is None else self.patches.width + 1
+        if self.network.patch_width != width:
+            raise ConfigError(
+                f"docparse: patches {self.patches} need a network of patch_width {width}, got "
+                f"{self.network.patch_width}; use docparse.config.with_fields"
+            )
+        if self.flow.words and not self.network.words:
+            raise ConfigError("docparse: a network that sees no words cannot end on words; give flow.words=False")
+
+    @property
+    def fields(self) -> Fields:
+        """What the network knows of a page."""
+        return "words" if self.patches is None else "both" if self.network.words else "patches"
 
     def for_cells(self, cells_at: dict[int, int]) -> DocparseConfig:
         """The same with a coarser start where a long document has too many cells at the first level.
@@ -48,6 +65,27 @@ class DocparseConfig:
         if first == self.flow.levels[0]:
             return self
         return replace(self, flow=replace(self.flow, levels=(first, *self.flow.levels[1:])))
+
+
+def with_fields(config: DocparseConfig, fields: Fields, patches: PatchConfig | None = None) -> DocparseConfig:
+    """The same for other fields; ``patches`` are needed unless they are words.
+
+    Patches alone end on cells, whose boxes are the evidence, and leave everything that asks for words aside.
+
+    Raises:
+        ConfigError: patches missing, or given for words alone.
+    """
+    if (fields == "words") != (patches is None):
+        raise ConfigError(f"docparse: fields {fields} and patches {patches} do not go together")
+    words = fields != "patches"
+    width = 0 if patches is None else patches.width + 1
+    return replace(
+        config,
+        network=replace(config.network, words=words, patch_width=width),
+        flow=replace(config.flow, words=config.flow.words and words),
+        sights=config.sights and words,
+        patches=patches,
+    )
 
 
 def presets() -> dict[str, DocparseConfig]:

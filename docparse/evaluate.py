@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from docparse.answer import read_answer
 from docparse.config import DocparseConfig
 from docparse.data import Example
-from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
+from docparse.evidence import Outcome, ask, run_evidence, start_level
 from docparse.flow.cost import ground_cost
 from docparse.flow.divergence import wasserstein2
 from docparse.flow.targets import target_law
@@ -23,6 +22,7 @@ from docparse.losses import regions_of
 from docparse.model import EvidenceNetwork
 from docparse.rivals import DetectorNetwork, detect
 from docparse.scoring import Prediction, Row, Truth, score
+from docparse.seeing import read_outcome
 from docparse.weights import load_network
 
 Reader = Callable[[Example], Prediction]  # one question to a prediction, in page units
@@ -34,14 +34,9 @@ def flow_reader(network: EvidenceNetwork, config: DocparseConfig, distances: boo
     def read(example: Example) -> Prediction:
         fitted = start_level(example.words, config)
         with torch.inference_mode():
-            outcome = run_evidence(network, fitted, [ask_words(example.words, example.fields)])[0]
-        found = read_answer(
-            example.words,
-            mass_of_words(outcome.word_mass),
-            outcome.answer.double().numpy(),
-            float(outcome.settled.sigmoid()),
-            fitted,
-        )
+            asked = ask(example.words, example.fields, fitted, example.patches)
+            outcome = run_evidence(network, fitted, [asked])[0]
+        found = read_outcome(example.words, outcome, fitted, asked.patches)
         support, rho = outcome.flow.support, outcome.flow.rho.double().numpy()
         law = (support.pages.numpy(), support.boxes.double().numpy(), rho)
         return Prediction(

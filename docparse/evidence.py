@@ -6,15 +6,17 @@ All tensors of a call live in the call; the network holds weights only, so docum
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from backbone.errors import DataError
 from docparse.config import DocparseConfig
 from docparse.fields.matching import WordFields
+from docparse.fields.patches import PatchField
 from docparse.fields.words import DocumentWords
 from docparse.flow.flow import FlowResult, run_flows
 from docparse.flow.grids import Grid, Support, locate, page_grid, word_support
@@ -29,6 +31,7 @@ class Asked:
     support: Support  # all words
     sizes: tuple[tuple[float, float], ...]  # of the pages, in page units
     covered: Tensor  # (n,) how much of the question each word's surroundings answer to, for the settled head
+    patches: PatchField | None = None  # what the pages look like to the question
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,27 @@ class Outcome:
     word_mass: Tensor  # (n,) mass of each word under the last law
     answer: Tensor  # (n,) logits that a word belongs to the answer
     settled: Tensor  # () logit that there is an answer
+
+
+def ask(words: DocumentWords, fields: WordFields, config: DocparseConfig, patches: PatchField | None = None) -> Asked:
+    """Tensors for a reader of the configuration: with patches if it sees them, without words if it sees nothing else.
+
+    Raises:
+        DataError: the reader sees patches and there are none.
+    """
+    if config.patches is None:
+        return ask_words(words, fields)
+    if patches is None:
+        raise DataError(f"the reader sees {config.fields}, and there are no patch fields of the question")
+    if config.network.words:
+        extents = [(float(w), float(h)) for w, h in words.sizes]
+        return replace(ask_words(words, fields), patches=patches.without(words.boxes, words.page, extents))
+    sizes = tuple((float(w), float(h)) for w, h in words.sizes)
+    nothing, none = torch.zeros(0, 1), torch.zeros(0, dtype=torch.long)
+    inputs = WordInputs(
+        nothing, nothing, torch.from_numpy(fields.question)[None], none, none.expand(4, 0), none.expand(2, 0)
+    )
+    return Asked(inputs, word_support(Grid(sizes, 1, 1), torch.zeros(0, 4), none), sizes, torch.zeros(0), patches)
 
 
 def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
@@ -60,29 +84,57 @@ def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
 def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequence[Asked]) -> list[Outcome]:
     """Flow the evidence of a batch of questions. All documents must start at the same level; see `start_level`."""
     words = WordInputs.join([a.words for a in asked])
-    states, questions = network.encode(words)
+    reads = network.config.words
+    if reads:
+        states, questions = network.encode(words)
+    else:
+        states, questions = words.fields.new_zeros(0, network.config.width), network.question_vector(words.question)
+    sees = network.patch is not None
 
     def potential_fn(k: int, supports: Sequence[Support], laws: Sequence[Tensor]) -> list[Tensor]:
         scale = 1 / config.flow.tau_at(k)
         if config.flow.geometry == "wasserstein":
             scale *= config.flow.epsilon_at(k)
-        particles = _particles(supports, [a.support for a in asked])
+        particles = _particles(supports, asked, sees)
         h = network.particles(states, particles)
         u = network.logits(h, questions, torch.cat(list(laws)), particles.owner, k)
         return list(torch.split(-scale * u, [len(s) for s in supports]))
 
     def weight_fn(k: int, i: int, children: Support) -> Tensor:
-        return holds_words(children, asked[i].support)
+        return holds_content(children, asked[i], sees)
 
-    starts = [_start(a, config) for a in asked]
+    starts = [_start(a, config, sees) for a in asked]
     supports = [a.support for a in asked]
     results = run_flows(starts, potential_fn, config.flow, words=supports, weight_fn=weight_fn)
+    if not reads:
+        return _seen(network, results, asked, questions)
     masses = [_word_mass(result, len(a.support)) for result, a in zip(results, asked, strict=True)]
     law = torch.cat(masses)
     answers = torch.split(network.answer_logits(states, questions, law, words.owner), [len(m) for m in masses])
     signs = torch.stack([_signs(r, m, a.covered) for r, m, a in zip(results, masses, asked, strict=True)])
     settled = network.settled_logits(states, questions, law, words.owner, signs)
     return [Outcome(*parts) for parts in zip(results, masses, answers, settled, strict=True)]
+
+
+def _seen(
+    network: EvidenceNetwork, results: Sequence[FlowResult], asked: Sequence[Asked], questions: Tensor
+) -> list[Outcome]:
+    """Outcomes of a network that sees no words: whether there is an answer is told from the last law's cells."""
+    last = _particles([r.support for r in results], asked, True)
+    h = network.particles(questions.new_zeros(0, network.config.width), last)
+    rho = torch.cat([r.rho for r in results])
+    signs = torch.stack([_signs(r, r.rho, r.rho.new_zeros(len(r.rho))) for r in results])
+    settled = network.settled_logits(h, questions, rho, last.owner, signs)
+    nothing = rho.new_zeros(0)
+    return [Outcome(result, nothing, nothing, value) for result, value in zip(results, settled, strict=True)]
+
+
+def holds_content(children: Support, asked: Asked, sees: bool) -> Tensor:
+    """(M,) 1 where a particle holds a word, or is one, or, for who ``sees``, is a cell with ink that is no word."""
+    held = holds_words(children, asked.support)
+    if not sees or asked.patches is None:
+        return held
+    return torch.where(children.cells >= 0, torch.maximum(held, asked.patches.inked(children).float()), held)
 
 
 def holds_words(children: Support, words: Support) -> Tensor:
@@ -93,14 +145,18 @@ def holds_words(children: Support, words: Support) -> Tensor:
     return own.float()
 
 
-def _start(asked: Asked, config: DocparseConfig) -> Support:
+def _start(asked: Asked, config: DocparseConfig, sees: bool) -> Support:
     first = config.flow.levels[0]
     support = page_grid(asked.sizes, first)
-    return support.select(holds_words(support, asked.support) > 0)
+    held = holds_content(support, asked, sees) > 0
+    if sees and asked.patches is not None and not bool(held.any()):  # bare paper: nothing tells its cells apart
+        held = torch.tensor([int(page) in asked.patches.pages for page in support.pages])
+    return support.select(held)
 
 
-def _particles(supports: Sequence[Support], words: Sequence[Support]) -> Particles:
-    """Which word each particle of a batch holds, and where the particles are."""
+def _particles(supports: Sequence[Support], asked: Sequence[Asked], sees: bool) -> Particles:
+    """Which word each particle of a batch holds, where those are, and, for who ``sees``, what they look like."""
+    words = [a.support for a in asked]
     holders, places, owners, start = [], [], [], 0
     for i, (support, own) in enumerate(zip(supports, words, strict=True)):
         holder = _holder(support, own)
@@ -108,7 +164,14 @@ def _particles(supports: Sequence[Support], words: Sequence[Support]) -> Particl
         places.append(place_of(support, len(support.grid.sizes)))
         owners.append(torch.full((len(support),), i))
         start += len(support)
-    return Particles(torch.cat(holders), torch.cat(owners), torch.cat(places))
+    patches = torch.cat([_patches(s, a) for s, a in zip(supports, asked, strict=True)]) if sees else None
+    return Particles(torch.cat(holders), torch.cat(owners), torch.cat(places), patches)
+
+
+def _patches(support: Support, asked: Asked) -> Tensor:
+    if asked.patches is None:
+        raise DataError("the network sees patches, and a question came without patch fields; see docparse.evidence.ask")
+    return asked.patches.pooled(support)
 
 
 def _holder(support: Support, words: Support) -> Tensor:

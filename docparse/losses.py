@@ -63,7 +63,9 @@ def regions_of(truth: Truth) -> list[Region]:
 
 
 def answer_loss(outcome: Outcome, truth: Truth) -> Tensor:
-    """Binary cross entropy of the answer's words, over words that carry mass or are evidence."""
+    """Binary cross entropy of the answer's words, over words that carry mass or are evidence; 0 where none are read."""
+    if not len(outcome.answer):
+        return outcome.settled.detach() * 0
     return answer_loss_of(outcome.answer, outcome.word_mass, truth)
 
 

@@ -6,6 +6,7 @@ backbone. The pages of a generated document are drawn anew from its seed, so tha
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -89,7 +90,9 @@ def find_patches(records: Path, backbone: str) -> PatchConfig:
         )
     if len(fit) > 1:
         said = ", ".join(f"{c.longest} pixels, layer {c.layer}" for c in fit)
-        raise ConfigError(f"{records} holds several patch fields of {backbone} ({said}); keep one of them in the folder")
+        raise ConfigError(
+            f"{records} holds several patch fields of {backbone} ({said}); keep one of them in the folder"
+        )
     return fit[0]
 
 
@@ -114,7 +117,7 @@ def _make(config: GeneratedConfig, seed: int, record: Path, target: Path, seer: 
 
 
 def load_patches(path: Path, question: int) -> PatchField:
-    """The field of question ``question`` of a record. Raises `DataError` for a file that is none, or has no such one."""
+    """The field of a record's question by number. Raises `DataError` for a file that is none, or has no such one."""
     try:
         pages = {}
         with np.load(path, allow_pickle=False) as file:
@@ -131,11 +134,19 @@ def load_patches(path: Path, question: int) -> PatchField:
     return PatchField(pages, next(iter(pages.values())).values.shape[2])
 
 
+_about = functools.lru_cache(maxsize=16)(read_about)
+
+
 def with_patches(examples: list[Example], records: Path, config: PatchConfig | None) -> list[Example]:
-    """Examples of records with their patch fields; as they are without a ``config``."""
+    """Examples of records with their patch fields; as they are without a ``config``.
+
+    Raises `DataError` where there are none, or none of these settings.
+    """
     if config is None:
         return examples
     folder = patch_folder(records, config)
+    if (found := _about(folder)) != config:
+        raise DataError(f"{folder} was made with {found}, the reader sees {config}; make patches with that backbone")
     out = []
     for example in examples:
         stem, number = example.name.rsplit("/", 1)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,22 @@ import torch
 from numpy.typing import NDArray
 
 from backbone.contracts import Box, Evidence, Ledger, Stage
-from backbone.errors import CancelledError, DataError
+from backbone.errors import CancelledError, ConfigError, DataError
 from backbone.vlm import VLM
-from docparse.answer import Reading, read_answer, spell
-from docparse.config import DocparseConfig
+from docparse.answer import Reading, spell
+from docparse.config import DocparseConfig, Fields
 from docparse.contracts import NOT_HERE, DocumentAnswer, Looking, StepView
 from docparse.documents import Document, Page, Sights
-from docparse.evidence import Outcome, ask_words, mass_of_words, run_evidence, start_level
-from docparse.fields.matching import word_fields
+from docparse.evidence import Outcome, ask, mass_of_words, run_evidence, start_level
+from docparse.fields.matching import WordFields, word_fields
+from docparse.fields.patches import PatchField, PatchSeer, PatchSession
 from docparse.fields.words import DocumentWords, Embedder, read_words
 from docparse.generative import writer_of
+from docparse.looking import look_at_pages
 from docparse.model import EvidenceNetwork
 from docparse.question import check_question
 from docparse.regions import FoundRegion
+from docparse.seeing import SEEN, read_outcome
 from docparse.sights.law import SightLaw, Thing, pages_to_see, sight_law, things_of
 from docparse.sights.wish import Wish, wish_of
 from docparse.weights import load_reader
@@ -55,13 +59,23 @@ class DocumentReader:
         config: DocparseConfig,
         embedder: Embedder | None = None,
         vlm: VLM | None = None,
+        seer: PatchSeer | None = None,
     ) -> None:
         """``embedder`` None: the text model of `docparse.documents.embedding`. ``vlm`` writes generative answers.
 
+        ``seer`` looks at pages for weights that were trained on patches.
+
         Raises:
-            ConfigError: the answerer is generative and there is no ``vlm``, or one that cannot read.
+            ConfigError: the answerer is generative and there is no ``vlm``, or one that cannot read; the weights were
+                trained on patches and there is no ``seer``, or one with other settings.
         """
         self.network, self.config = network.eval(), config
+        if (seer.config if seer is not None else None) != config.patches:
+            raise ConfigError(
+                f"docparse: weights trained on {config.fields} need a seer of {config.patches}, got "
+                f"{seer.config if seer is not None else None}; use DocumentReader.load"
+            )
+        self.seer = seer
         self.writer = writer_of(config, vlm)
         if embedder is None:
             from docparse.documents.embedding import TextEmbedder
@@ -70,19 +84,31 @@ class DocumentReader:
         self.embedder = embedder
 
     @classmethod
-    def load(cls, folder: Path | None = None, vlm: VLM | None = None) -> DocumentReader:
+    def load(cls, folder: Path | None = None, vlm: VLM | None = None, fields: Fields | None = None) -> DocumentReader:
         """The shipped reader, or that of a folder; with a ``vlm`` its answers are generative.
 
+        A reader that was trained on patches brings its backbone, which is the ``vlm`` if that has the same name.
+
         Raises:
-            ModelError: the folder holds no reader.
-            ConfigError: the ``vlm`` cannot read.
+            ModelError: the folder holds no reader, or its backbone has other weights than it was trained on.
+            ConfigError: the ``vlm`` cannot read, or the weights were trained on other ``fields`` than these.
+            UnsupportedError: the backbone gives no hidden states.
         """
         if folder is None:
             from assets import DOCPARSE
 
             folder = DOCPARSE
         network, config = load_reader(folder)
-        return cls(network, replace(config, answerer="generative") if vlm is not None else config, vlm=vlm)
+        if fields is not None and fields != config.fields:
+            raise ConfigError(
+                f"{folder}: these weights were trained on {config.fields}, not on {fields}; train some with: fovea "
+                f"train docparse --fields {fields}"
+            )
+        seer = None
+        if (patches := config.patches) is not None:
+            same = vlm is not None and vlm.name == patches.backbone
+            seer = PatchSeer(vlm, patches) if vlm is not None and same else PatchSeer.load(patches)
+        return cls(network, replace(config, answerer="generative") if vlm is not None else config, vlm=vlm, seer=seer)
 
     def session(
         self, document: Document, *, on_page: OnPage | None = None, cancel: threading.Event | None = None
@@ -103,6 +129,8 @@ class DocumentReader:
                 on_page(index + 1, len(document))
         if pages and all(page.error for page in pages):
             raise DataError(f"{document.name}: no page could be read; page 1: {pages[0].error}")
+        if not self.config.network.words:
+            pages = [replace(page, words=()) for page in pages]
         words = read_words(pages, self.embedder)
         stage = Stage("pages", milliseconds=1000 * (time.perf_counter() - started))
         return DocumentSession(self, pages, words, stage, (*document.notes, *_page_notes(pages)), document)
@@ -126,36 +154,57 @@ class DocumentSession:
     def ask(self, question: str, *, cancel: threading.Event | None = None) -> DocumentAnswer:
         """Answer one question.
 
+        A reader of patches alone answers with an empty text, unless it has a model that writes.
+
         Raises:
+            DataError: of a reader of patches alone: the document is closed, or no page of it could be looked at.
             DataError: the question is empty, has no words, or is longer than `docparse.question.MAX_QUESTION`.
             CancelledError: ``cancel`` was set before the answer was there.
         """
         check_question(question)
         stages = [self.reading]
         wish = wish_of(question) if self.reader.config.sights else None
-        if not len(self.words):
+        if not len(self.words) and self.reader.config.network.words:
             return self._without_words(question, wish, stages)
         with _timed(stages, "fields"):
             fields = word_fields(self.words, question, self.reader.embedder)
         _check(cancel)
+        patches, notes = self._patches(question, fields, stages, cancel)
         config = start_level(self.words, self.reader.config)
         with _timed(stages, "flow", config.flow.steps), torch.inference_mode():
-            outcome = run_evidence(self.reader.network, config, [ask_words(self.words, fields)])[0]
+            asked = ask(self.words, fields, config, patches)
+            outcome = run_evidence(self.reader.network, config, [asked])[0]
         _check(cancel)
         with _timed(stages, "answer"):
-            belongs = outcome.answer.double().numpy()
-            settled = float(outcome.settled.sigmoid())
             mass = mass_of_words(outcome.word_mass)
-            reading = read_answer(self.words, mass, belongs, settled, config)
-        notes: tuple[str, ...] = ()
+            reading = read_outcome(self.words, outcome, config, asked.patches)
         if wish is not None:
             with _timed(stages, "sights"):
-                law, notes = self._see(wish, mass, cancel)
+                law, seen = self._see(wish, mass, cancel)
+            notes = (*notes, *seen)
             if law.convinced:
                 steps = self._steps(outcome)
                 shown = self._shown(law, steps, Ledger(tuple(stages)), self._all_notes(outcome, notes))
                 return self._written(question, shown, cancel)
         return self._written(question, self._answer(reading, outcome, Ledger(tuple(stages)), notes), cancel)
+
+    @cached_property
+    def _looks(self) -> PatchSession | None:
+        """What the pages look like, kept by question."""
+        return self.reader.seer.session() if self.reader.seer is not None else None
+
+    def _patches(
+        self, question: str, fields: WordFields, stages: list[Stage], cancel: threading.Event | None
+    ) -> tuple[PatchField | None, tuple[str, ...]]:
+        """The patch fields of a question, None for a reader of words, and notes on pages that were not looked at."""
+        if self._looks is None:
+            return None, ()
+        covered = fields.matched[:, -2] if len(self.words) else np.zeros(0)
+        field, notes, stage = look_at_pages(
+            self._looks, question, self.pages, self.document, (self.words.page, covered), cancel
+        )
+        stages.append(stage)
+        return field, notes
 
     def _written(self, question: str, answer: DocumentAnswer, cancel: threading.Event | None) -> DocumentAnswer:
         """The answer in the words of the model that looks at the evidence, where there is one and evidence to see."""
@@ -230,6 +279,8 @@ class DocumentSession:
         evidence = tuple(self._evidence(region) for region in reading.regions)
         steps, notes = self._steps(outcome), self._all_notes(outcome, more)
         text = reading.text if reading.text is not None else NOT_HERE
+        if not text and self.reader.writer is None:
+            notes = (*notes, SEEN)
         confidence = reading.confidence if reading.text is not None else 1 - reading.settled
         return DocumentAnswer(text, reading.text is not None, confidence, evidence, steps, ledger, notes)
 

@@ -16,9 +16,10 @@ from backbone.errors import ConfigError, DataError
 from backbone.training import LossFunction, TrainingConfig, TrainingResult, train
 from docparse.config import DocparseConfig
 from docparse.data import Example, load_document
-from docparse.evidence import ask_words, run_evidence
+from docparse.evidence import ask, ask_words, run_evidence
 from docparse.losses import LossWeights, reader_loss
 from docparse.model import EvidenceNetwork
+from docparse.patch_data import with_patches
 from docparse.rivals import DetectorNetwork, detector_loss
 from docparse.weights import NETWORKS, save_reader
 
@@ -90,7 +91,7 @@ def batch_maker(config: ReaderTraining, records: list[Record]) -> Callable[[int]
         for index in near.tolist():
             examples = load_document(fit[index].path)
             chosen = rng.permutation(len(examples))[: -(-(config.questions_per_step - len(batch)) // documents)]
-            batch += [examples[int(i)] for i in chosen]
+            batch += with_patches([examples[int(i)] for i in chosen], config.records, config.reader.patches)
             documents -= 1
         return batch
 
@@ -131,7 +132,7 @@ def loss_function(network: EvidenceNetwork, config: ReaderTraining) -> LossFunct
     reader = replace(config.reader, flow=flow)
 
     def loss(module: nn.Module, batch: list[Example]) -> tuple[Tensor, dict[str, float | Tensor]]:
-        asked = [ask_words(e.words, e.fields) for e in batch]
+        asked = [ask(e.words, e.fields, reader, e.patches) for e in batch]
         if isinstance(network, DetectorNetwork):
             total, parts = detector_loss(network.detect(asked), asked, batch)
         else:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from backbone.errors import ModelError
 from docparse.config import DocparseConfig
+from docparse.fields.patches import PatchConfig
 from docparse.flow.config import FlowConfig
 from docparse.model import EvidenceNetwork, NetworkConfig
 from docparse.regions import RegionConfig
@@ -69,5 +70,6 @@ def _config(values: dict[str, Any]) -> DocparseConfig:
         "flow": FlowConfig(**values["flow"] | {"levels": tuple(values["flow"]["levels"])}),
         "network": NetworkConfig(**values["network"]),
         "regions": RegionConfig(**values["regions"]),
+        "patches": PatchConfig(**patches) if (patches := values.get("patches")) else None,
     }
     return DocparseConfig(**values | nested)

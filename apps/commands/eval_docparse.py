@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from docparse.data import Example
+    from docparse.fields.patches import PatchConfig
     from docparse.scoring import Row
 
 Method = Literal["weights", "match"]
@@ -116,7 +117,7 @@ class Command:
         chosen = _drawn(Path(self.source), self.split, self.limit, self.seed)
         count = sum(len(numbers) for _, numbers in chosen)
         with _bar(output, count) as advance:
-            rows = evaluate_reader(read, _examples(chosen, advance))
+            rows = evaluate_reader(read, _examples(chosen, Path(self.source), self._patches(), advance))
         config = {} if self.method == "match" else self._config()
         return rows, count, {"source": self.source, "split": self.split, "skipped": [], **config}
 
@@ -139,6 +140,12 @@ class Command:
     @property
     def _folder(self) -> Path:
         return self.weights or assets.DOCPARSE
+
+    def _patches(self) -> PatchConfig | None:
+        """Which patch fields the weights want to see, if any."""
+        from docparse.weights import load_network
+
+        return None if self.method == "match" else load_network(self._folder)[1].patches
 
     def _config(self) -> dict[str, Any]:
         """The resolved settings that lie beside the weights, and which weights they are."""
@@ -176,13 +183,16 @@ def _drawn(folder: Path, split: str, limit: int | None, seed: int) -> list[tuple
     return [*chosen.items()]
 
 
-def _examples(chosen: list[tuple[Path, list[int]]], advance: Callable[[], None]) -> Iterator[Example]:
+def _examples(
+    chosen: list[tuple[Path, list[int]]], records: Path, patches: PatchConfig | None, advance: Callable[[], None]
+) -> Iterator[Example]:
     from docparse.data import load_document
+    from docparse.patch_data import with_patches
 
     for path, numbers in chosen:
         examples = load_document(path)
         for number in numbers:
-            yield examples[number]
+            yield from with_patches([examples[number]], records, patches)
             advance()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.markup import escape
@@ -45,12 +45,14 @@ class Command:
     model: str | None = None  # writes the answer from close-ups: a hub id, a directory, or http://host:port/v1#model
     device: str = "auto"  # of that model: auto, cpu, cuda, cuda:1, ...
     weights: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # a reader that training left
+    fields: Literal["words", "patches", "both"] | None = None  # insist on weights trained so; patches alone: no OCR
     output: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None  # write answer.json, page-N.png, flow.png
     json: bool = False  # print JSON only
 
     def run(self, output: Output) -> int:
         """Open, read the pages, answer, print and write."""
-        limits = Limits(pages=self.pages, page_seconds=self.page_seconds, ocr=not self.no_ocr)
+        ocr = not self.no_ocr and self.fields != "patches"
+        limits = Limits(pages=self.pages, page_seconds=self.page_seconds, ocr=ocr)
         check_question(self.question)
         check_folder(self.output)
         password = self._password()
@@ -60,7 +62,7 @@ class Command:
             with output.console.status("loading the reader"):
                 from docparse.pipeline import DocumentReader
 
-                reader = DocumentReader.load(self.weights, options.load() if options else None)
+                reader = DocumentReader.load(self.weights, options.load() if options else None, self.fields)
             with _progress(output) as on_page:
                 session = reader.session(document, on_page=on_page)
             answer = session.ask(self.question)

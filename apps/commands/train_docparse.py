@@ -12,7 +12,7 @@ from rich.markup import escape
 from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.errors import ConfigError
-from docparse.config import DocparseConfig, presets
+from docparse.config import DocparseConfig, Fields, presets, with_fields
 from docparse.train import ReaderTraining, train_reader
 
 
@@ -26,6 +26,8 @@ class Command:
 
     config: Annotated[ReaderTraining, tyro.conf.arg(name="")]
     preset: Literal["flow", "one-step", "kl", "entropy", "transport"] = "flow"  # of the flow; or give --reader.*
+    fields: Fields = "words"  # what the network knows of a page: its words, what patches of it look like, or both
+    backbone: str = "nano"  # with patches: whose; `fovea data records --patches` has made the fields
     json: bool = False  # print the result as JSON only
 
     def run(self, output: Output) -> int:
@@ -49,7 +51,14 @@ class Command:
         if not self.config.records.is_dir():
             raise ConfigError(f"--records {self.config.records}: no such folder; make records with: fovea data records")
         check_folder(self.config.output)
-        return self.config if self.preset == "flow" else replace(self.config, reader=presets()[self.preset])
+        reader = self.config.reader if self.preset == "flow" else presets()[self.preset]
+        if self.fields != "words":
+            if self.config.method != "flow":
+                raise ConfigError(f"--fields {self.fields} belongs to --method flow, got {self.config.method}")
+            from docparse.patch_data import find_patches
+
+            reader = with_fields(reader, self.fields, find_patches(self.config.records, self.backbone))
+        return replace(self.config, reader=reader)
 
 
 def _plain(value: Any) -> Any:

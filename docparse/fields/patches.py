@@ -42,7 +42,7 @@ class PatchConfig:
     backbone: str = "nano"  # nano, a hub id or a directory: whatever VLM.load takes and has hidden states
     longest: int = 1024  # pixels of a page's longer side, as the backbone sees it; smaller pages stay as they are
     layer: int = -1  # whose hidden states; -1: the last one's after the norm
-    width: int = 160  # most numbers a patch: those of a wider backbone are projected
+    width: int = 160  # numbers a patch: those of a wider backbone are projected
     pages: int = 8  # most pages looked at for a question
     fingerprint: str = ""  # of the backbone's weights, once known
 
@@ -224,14 +224,15 @@ def ink_blocks(image: Image) -> Mask:
 
 
 def reduced(states: Tensor, width: int) -> Tensor:
-    """States (R, C, D) centred and scaled to unit variance patch by patch, at most ``width`` numbers each.
+    """States (R, C, D) centred and scaled to unit variance patch by patch, in ``width`` numbers each.
 
-    A wider state is projected by signs that are the same everywhere: distances are kept about as they are.
+    A wider state is projected by signs that are the same everywhere, so that distances keep their proportions
+    about; a narrower one gets zeros.
     """
     states = torch.nn.functional.layer_norm(states.float(), states.shape[-1:])
     wide = states.shape[-1]
     if wide <= width:
-        return states
+        return torch.nn.functional.pad(states, (0, width - wide))
     signs = np.random.default_rng(wide).integers(0, 2, (wide, width), dtype=np.int8)
     return states @ (torch.from_numpy(signs).float() * 2 - 1) / math.sqrt(wide)
 

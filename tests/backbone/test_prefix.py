@@ -231,3 +231,49 @@ def test_image_features_are_grids(vlm):
     prefix = vlm.prefill(message(picture(1), "x"))
     inside = vlm.hidden(prefix, [0])[0][prefix.state.ids == vlm.network.image_id]
     assert np.allclose(inside, second.reshape(-1, second.shape[-1]), atol=1e-3)
+
+
+def test_image_states_are_the_hidden_states_at_each_picture(vlm):
+    messages = message("Where is it?", picture(2, 100, 160), picture(3), "And why?")
+    prefix = vlm.prefill(messages)
+    for layer in (1, -1):
+        grids = vlm.image_states(messages, layer=layer)
+        hidden = vlm.hidden(prefix, [layer])[0][prefix.state.ids == vlm.network.image_id]
+        assert [g.shape[:2] for g in grids] == [
+            f.shape[:2] for f in vlm.image_features([picture(2, 100, 160), picture(3)])
+        ]
+        assert torch.allclose(torch.cat([g.reshape(-1, g.shape[-1]) for g in grids]), hidden, atol=1e-5)
+    with pytest.raises(DataError, match="no picture"):
+        vlm.image_states(message("Where?"))
+    with pytest.raises(DataError, match="layers"):
+        vlm.image_states(messages, layer=99)
+
+
+def test_image_states_know_what_stands_before_the_picture_only(vlm):
+    def states(*parts):
+        vlm.forget()
+        return vlm.image_states(message(*parts))[0]
+
+    one, other = states("Where is the cat?", picture(4)), states("What does it cost?", picture(4))
+    assert not torch.allclose(one, other, atol=1e-2)
+    assert torch.allclose(states(picture(4), "Where is the cat?"), states(picture(4), "What does it cost?"), atol=1e-5)
+
+
+def test_features_kept_for_image_states_stay_within_the_limit(pair):
+    cached, plain = pair
+    for i in range(3):
+        messages = message("Find it.", picture(i))
+        first, again = cached.image_states(messages)[0], cached.image_states(messages)[0]
+        assert torch.equal(first, again)
+        assert torch.allclose(first, plain.image_states(messages)[0], atol=1e-5)
+    assert len(cached._cache._loose) == 3
+    assert not plain._cache._loose
+
+
+def test_a_fingerprint_tells_weights_apart_and_not_their_format(tiny_vlm_dir):
+    directory = str(tiny_vlm_dir("qwen3_vl"))
+    full, half = VLM.load(directory, dtype="float32"), VLM.load(directory, dtype="bfloat16")
+    assert full.fingerprint() == half.fingerprint()
+    with torch.no_grad():
+        full.network.text.embed_tokens.weight[0, 0] += 1
+    assert full.fingerprint() != half.fingerprint()
