@@ -21,7 +21,7 @@ from docparse.losses import LossWeights, reader_loss
 from docparse.model import EvidenceNetwork
 from docparse.patch_data import with_patches
 from docparse.rivals import DetectorNetwork, detector_loss
-from docparse.weights import NETWORKS, save_reader
+from docparse.weights import NETWORKS, load_network, save_reader
 
 QUESTIONS_OF_ONE = 4  # questions of one document in a batch: reading a record costs more than computing with it
 
@@ -38,6 +38,7 @@ class ReaderTraining:
     steps: int = 4000
     questions_per_step: int = 16
     learning_rate: float = 1.5e-3
+    initial: Path | None = None  # weights to begin with, such as those of a reader of words for one of both
     particles: int = 320  # most particles of a step in training; evaluation may take more
     most_words: int = 900  # longer documents are left out of training
     checkpoint_minutes: float = 3.0
@@ -106,11 +107,30 @@ def make_network(
     return kind(config.network, asked.fields.shape[1], asked.vectors.shape[1], asked.question.shape[1])
 
 
+def begin_with(network: EvidenceNetwork, folder: Path) -> None:
+    """Take over the weights of a reader; patches that it did not see count nothing at first, nor do they cost.
+
+    Raises:
+        ModelError: the folder holds no reader.
+        ConfigError: a network of another kind or other sizes.
+    """
+    known, _ = load_network(folder)
+    state, fresh = known.state_dict(), {}
+    if network.patch is not None and known.patch is None:
+        fresh = {f"patch.{name}": torch.zeros_like(value) for name, value in network.patch.named_parameters()}
+    try:
+        network.load_state_dict(state | fresh)
+    except RuntimeError as error:
+        raise ConfigError(f"{folder}: its weights do not fit the network to be trained: {error}") from error
+
+
 def train_reader(config: ReaderTraining) -> TrainingResult:
     """Train (or go on) and leave ``output/model``: network.safetensors and config.json."""
     records = index_records(config.records)
     torch.manual_seed(config.seed)
     network = make_network(config.reader, load_document(records[0].path)[0], NETWORKS[config.method])
+    if config.initial is not None:
+        begin_with(network, config.initial)
     loop = TrainingConfig(
         steps=config.steps,
         learning_rate=config.learning_rate,

@@ -25,7 +25,7 @@ from docparse.model import NetworkConfig
 from docparse.pipeline import DocumentReader
 from docparse.seeing import SEEN as NOT_READ
 from docparse.seeing import read_outcome
-from docparse.train import ReaderTraining, train_reader
+from docparse.train import ReaderTraining, begin_with, train_reader
 from docparse.weights import load_reader, save_reader
 from tests.docparse.patch_cases import SEEN, WIDTH, Pretended, field_of, seeing_config, seen
 from tests.docparse.reading import example, page_of, small_network
@@ -210,6 +210,23 @@ def test_weights_remember_their_fields(fields, tmp_path: Path):
     assert torch.allclose(a.flow.rho, b.flow.rho, atol=2e-2)  # weights are kept as float16
 
 
+def test_a_reader_of_both_that_begins_with_one_of_words_says_the_same_at_first(tmp_path: Path):
+    words, both = seeing_config("words"), seeing_config("both")
+    known = small_network(NUMBER, words)
+    save_reader(known, words, tmp_path)
+    network = small_network(NUMBER, both, seed=5)
+    begin_with(network, tmp_path)
+    covered = PatchField({0: replace(NUMBER.patches.pages[0], ink=np.zeros((20, 16), bool))}, WIDTH)
+    first, second = (
+        outcome_of(load_reader(tmp_path)[0], words, NUMBER),
+        outcome_of(network, both, replace(NUMBER, patches=covered)),
+    )
+    assert torch.allclose(first.word_mass, second.word_mass, atol=1e-6)
+    assert torch.allclose(first.settled, second.settled, atol=1e-6)
+    with pytest.raises(ConfigError, match="do not fit"):
+        begin_with(small_network(NUMBER, replace(words, network=replace(words.network, width=24))), tmp_path)
+
+
 def test_training_reads_patch_records_and_leaves_a_reader(tmp_path: Path):
     from docparse.data import GeneratedConfig, make_records
     from docparse.patch_data import find_patches, make_patches
@@ -350,8 +367,8 @@ def test_fields_and_backbones_that_do_not_fit_are_refused(tmp_path: Path):
     reader = reader_of("both")
     with pytest.raises(ConfigError, match="need a seer"):
         DocumentReader(reader.network, reader.config, reader.embedder)
+    other = PatchSeer(Pretended(), replace(SEEN, longest=128))
     with pytest.raises(ConfigError, match="need a seer"):
-        other = PatchSeer(Pretended(), replace(SEEN, longest=128))
         DocumentReader(reader.network, reader.config, reader.embedder, seer=other)
     save_reader(reader.network, reader.config, tmp_path)
     with pytest.raises(ConfigError, match=r"trained on both, not on patches.*--fields patches"):
