@@ -9,7 +9,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +44,8 @@ class Truth:
     answer_words: NDArray[np.bool_]  # (n,)
     answers: tuple[str, ...]
     kind: str
+    via_boxes: FloatArray = field(default_factory=lambda: np.zeros((0, 4), np.float32))  # what a first look finds
+    via_pages: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +113,8 @@ def save_document(path: Path, words: DocumentWords, questions: Sequence[tuple[st
             f"{index}/evidence_words": truth.evidence_words,
             f"{index}/answer_words": truth.answer_words,
         }
+        if len(truth.via_boxes):
+            arrays |= {f"{index}/via_boxes": truth.via_boxes, f"{index}/via_pages": truth.via_pages}
         about.append({"question": text, "answers": list(truth.answers), "kind": truth.kind})
     about_all = {"version": VERSION, "texts": words.texts, "unique": words.unique, "questions": about}
     arrays["about"] = np.frombuffer(json.dumps(about_all).encode(), np.uint8)
@@ -146,7 +150,7 @@ def _fields(arrays: dict[str, Any], index: int) -> WordFields:
 
 
 def _truth(arrays: dict[str, Any], index: int, about: dict[str, Any]) -> Truth:
-    return Truth(
+    truth = Truth(
         boxes=arrays[f"{index}/boxes"],
         pages=arrays[f"{index}/pages"],
         evidence_words=arrays[f"{index}/evidence_words"],
@@ -154,6 +158,9 @@ def _truth(arrays: dict[str, Any], index: int, about: dict[str, Any]) -> Truth:
         answers=tuple(about["answers"]),
         kind=about["kind"],
     )
+    if f"{index}/via_boxes" not in arrays:
+        return truth
+    return replace(truth, via_boxes=arrays[f"{index}/via_boxes"], via_pages=arrays[f"{index}/via_pages"])
 
 
 def _small(values: NDArray[Any]) -> NDArray[Any]:
@@ -162,6 +169,11 @@ def _small(values: NDArray[Any]) -> NDArray[Any]:
 
 def _large(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float32) if values.dtype == np.float16 else values.astype(np.int64)
+
+
+def _via(via: Sequence[tuple[int, tuple[float, float, float, float]]], sides: Sequence[float]) -> dict[str, Any]:
+    boxes = np.array([[v / sides[page] for v in box] for page, box in via], np.float32)
+    return {"via_boxes": boxes, "via_pages": np.array([page for page, _ in via], np.int64)}
 
 
 @dataclass(frozen=True)
@@ -173,6 +185,8 @@ class GeneratedConfig:
     first: int = 0  # seed of the first document
     documents: int = 2000
     sights: bool = False  # with photographs, drawings, signatures, stamps and boxes to tick, and questions for them
+    pages: int | tuple[int, int] | None = None  # of each; None: as `docparse.generator.make_document` draws them
+    hops: int = 0  # at most so many further questions that need two looks
 
 
 def record_paths(config: GeneratedConfig) -> Iterator[tuple[int, Path]]:
@@ -186,7 +200,7 @@ def make_generated(config: GeneratedConfig, seed: int, *, render: bool) -> Gener
     """The document of a seed, with or without pictures."""
     from docparse.generator import make_document
 
-    return make_document(seed, config.split, render=render, sights=config.sights)
+    return make_document(seed, config.split, render=render, sights=config.sights, pages=config.pages, hops=config.hops)
 
 
 def make_records(config: GeneratedConfig, embedder: Embedder) -> Iterator[Path]:
@@ -200,6 +214,8 @@ def make_records(config: GeneratedConfig, embedder: Embedder) -> Iterator[Path]:
             questions = []
             for q in document.questions:
                 truth = make_truth(words, q.evidence, q.answers, q.kind, sides)
+                if q.via:
+                    truth = replace(truth, **_via(q.via, sides))
                 questions.append((q.text, word_fields(words, q.text, embedder), truth))
             save_document(path, words, questions)
         yield path

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from docparse.answer import Reading
+from docparse.areas import Place
 from docparse.config import DocparseConfig
 from docparse.data import Example
-from docparse.evidence import Outcome, ask, run_evidence, start_level
+from docparse.evidence import Outcome, ask, run_evidence, start_level, within_budget
+from docparse.fields.words import DocumentWords
 from docparse.flow.cost import ground_cost
 from docparse.flow.divergence import wasserstein2
 from docparse.flow.targets import target_law
@@ -28,34 +31,55 @@ from docparse.weights import load_network
 Reader = Callable[[Example], Prediction]  # one question to a prediction, in page units
 
 
-def flow_reader(network: EvidenceNetwork, config: DocparseConfig, distances: bool = False) -> Reader:
-    """The reader as it answers; ``distances`` adds W2 to the truth after every step."""
+def flow_reader(
+    network: EvidenceNetwork, config: DocparseConfig, distances: bool = False, budget: int | None = None
+) -> Reader:
+    """The reader as it answers; ``distances`` adds W2 to the truth after every step.
+
+    ``budget`` bounds the particles of every step (`docparse.evidence.within_budget`). Where it makes a single step end
+    on cells, their boxes shrink to the answer's words in them, which is the best a rival can make of a cell.
+    """
 
     def read(example: Example) -> Prediction:
-        fitted = start_level(example.words, config)
+        fitted = within_budget([example.words], config, budget) if budget else start_level(example.words, config)
         with torch.inference_mode():
             asked = ask(example.words, example.fields, fitted, example.patches)
             outcome = run_evidence(network, fitted, [asked])[0]
         found = read_outcome(example.words, outcome, fitted, asked.patches)
+        regions = tuple((region.page, region.box) for region in found.regions)
+        if fitted.flow.steps == 1 and not fitted.flow.words:
+            regions = around_words(example.words, found)
         support, rho = outcome.flow.support, outcome.flow.rho.double().numpy()
         law = (support.pages.numpy(), support.boxes.double().numpy(), rho)
         return Prediction(
             found.text,
-            tuple((region.page, region.box) for region in found.regions),
+            regions,
             tuple(region.mass for region in found.regions),
             law,
             step_distances(outcome, example) if distances and example.truth.answers else (),
+            particles=max(len(step.support) for step in outcome.flow.steps),
         )
 
     return read
 
 
-def reader_of(folder: Path, distances: bool = False) -> Reader:
+def around_words(words: DocumentWords, found: Reading) -> tuple[Place, ...]:
+    """For each region the box around the answer's words in it; the region itself if it has none."""
+    chosen = np.array(found.words, np.int64)
+    out: list[Place] = []
+    for region in found.regions:
+        inside = words.boxes[chosen[np.isin(chosen, region.members)]].astype(float)
+        x0, y0, x1, y1 = (*inside[:, :2].min(0), *inside[:, 2:].max(0)) if len(inside) else region.box
+        out.append((region.page, (float(x0), float(y0), float(x1), float(y1))))
+    return tuple(out)
+
+
+def reader_of(folder: Path, distances: bool = False, budget: int | None = None) -> Reader:
     """The reader, or rival, that a folder of weights holds. Raises `ModelError` as `docparse.weights.load_network`."""
     network, config = load_network(folder)
     if isinstance(network, DetectorNetwork):
         return partial(detect, network, settled=config.settled)
-    return flow_reader(network, config, distances)
+    return flow_reader(network, config, distances, budget)
 
 
 def step_distances(outcome: Outcome, example: Example) -> tuple[float, ...]:

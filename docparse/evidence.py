@@ -20,7 +20,8 @@ from docparse.fields.patches import PatchField
 from docparse.fields.words import DocumentWords
 from docparse.flow.flow import FlowResult, run_flows
 from docparse.flow.grids import Grid, Support, locate, page_grid, word_support
-from docparse.model import EvidenceNetwork, Particles, WordInputs
+from docparse.model import RECALL, EvidenceNetwork, Particles, WordInputs
+from docparse.recall import Places, focused, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class Asked:
     support: Support  # all words
     sizes: tuple[tuple[float, float], ...]  # of the pages, in page units
     covered: Tensor  # (n,) how much of the question each word's surroundings answer to, for the settled head
+    same: Tensor  # (n,) number of each word's text
     patches: PatchField | None = None  # what the pages look like to the question
 
 
@@ -62,7 +64,8 @@ def ask(words: DocumentWords, fields: WordFields, config: DocparseConfig, patche
     inputs = WordInputs(
         nothing, nothing, torch.from_numpy(fields.question)[None], none, none.expand(4, 0), none.expand(2, 0)
     )
-    return Asked(inputs, word_support(Grid(sizes, 1, 1), torch.zeros(0, 4), none), sizes, torch.zeros(0), patches)
+    support = word_support(Grid(sizes, 1, 1), torch.zeros(0, 4), none)
+    return Asked(inputs, support, sizes, torch.zeros(0), none, patches)
 
 
 def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
@@ -78,7 +81,7 @@ def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
     sizes = tuple((float(w), float(h)) for w, h in words.sizes)
     grid = Grid(sizes, 1, 1)
     support = word_support(grid, torch.from_numpy(words.boxes), torch.from_numpy(words.page))
-    return Asked(inputs, support, sizes, torch.from_numpy(fields.matched[:, -2]))
+    return Asked(inputs, support, sizes, torch.from_numpy(fields.matched[:, -2]), torch.from_numpy(words.which))
 
 
 def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequence[Asked]) -> list[Outcome]:
@@ -90,14 +93,16 @@ def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequen
     else:
         states, questions = words.fields.new_zeros(0, network.config.width), network.question_vector(words.question)
     sees = network.patch is not None
+    places = _places(asked) if network.config.recall else None
 
     def potential_fn(k: int, supports: Sequence[Support], laws: Sequence[Tensor]) -> list[Tensor]:
         scale = 1 / config.flow.tau_at(k)
         if config.flow.geometry == "wasserstein":
             scale *= config.flow.epsilon_at(k)
         particles = _particles(supports, asked, sees)
-        h = network.particles(states, particles)
-        u = network.logits(h, questions, torch.cat(list(laws)), particles.owner, k)
+        h, law = network.particles(states, particles), torch.cat(list(laws))
+        found = None if places is None else _recalled(law, particles, words, places)
+        u = network.logits(h, questions, law, particles.owner, k, found)
         return list(torch.split(-scale * u, [len(s) for s in supports]))
 
     def weight_fn(k: int, i: int, children: Support) -> Tensor:
@@ -108,12 +113,32 @@ def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequen
     results = run_flows(starts, potential_fn, config.flow, words=supports, weight_fn=weight_fn)
     if not reads:
         return _seen(network, results, asked, questions)
-    masses = [_word_mass(result, len(a.support)) for result, a in zip(results, asked, strict=True)]
+    masses = [_word_mass(result, a.support) for result, a in zip(results, asked, strict=True)]
     law = torch.cat(masses)
     answers = torch.split(network.answer_logits(states, questions, law, words.owner), [len(m) for m in masses])
     signs = torch.stack([_signs(r, m, a.covered) for r, m, a in zip(results, masses, asked, strict=True)])
     settled = network.settled_logits(states, questions, law, words.owner, signs)
     return [Outcome(*parts) for parts in zip(results, masses, answers, settled, strict=True)]
+
+
+def _places(asked: Sequence[Asked]) -> Places:
+    texts = torch.tensor([0, *(int(a.same.max()) + 1 if len(a.same) else 0 for a in asked)]).cumsum(0)
+    pages = torch.tensor([0, *(len(a.sizes) for a in asked)]).cumsum(0)
+    return Places(
+        torch.cat([a.same + at for a, at in zip(asked, texts.tolist(), strict=False)]),
+        torch.cat([a.support.pages + at for a, at in zip(asked, pages.tolist(), strict=False)]),
+        torch.cat([a.support.points for a in asked]),
+    )
+
+
+def _recalled(law: Tensor, particles: Particles, words: WordInputs, places: Places) -> Tensor:
+    """(N, RECALL) of particles: the largest of the words they hold."""
+    focus = focused(law, particles.holder, words.owner, len(words.question))
+    found = recalled(focus, words, places)
+    held = particles.holder >= 0
+    index = particles.holder[held][:, None].expand(-1, RECALL)
+    empty = law.new_zeros(len(law), RECALL)
+    return empty.scatter_reduce(0, index, found[held], "amax", include_self=False)
 
 
 def _seen(
@@ -199,11 +224,17 @@ def place_of(support: Support, pages: int) -> Tensor:
     return torch.stack(columns, 1)
 
 
-def _word_mass(result: FlowResult, count: int) -> Tensor:
-    """(n,) the last law's mass on each word."""
+def _word_mass(result: FlowResult, words: Support) -> Tensor:
+    """(n,) the last law's mass on each word; words of a cell share its mass."""
     support, rho = result.support, result.rho
-    is_word = support.words >= 0
-    return rho.new_zeros(count).index_add(0, support.words[is_word], rho[is_word])
+    if not bool((support.cells >= 0).any()):
+        is_word = support.words >= 0
+        return rho.new_zeros(len(words)).index_add(0, support.words[is_word], rho[is_word])
+    holder = _holder(support, words)
+    held = holder >= 0
+    count = torch.bincount(holder[held], minlength=len(support)).clamp(min=1)
+    at = holder.clamp(min=0)
+    return torch.where(held, rho[at] / count[at], 0.0)
 
 
 def _signs(result: FlowResult, mass: Tensor, covered: Tensor) -> Tensor:
@@ -221,6 +252,37 @@ def start_level(words: DocumentWords, config: DocparseConfig) -> DocparseConfig:
     levels = [config.flow.levels[0] >> i for i in range(8) if config.flow.levels[0] >> i]
     counts = {level: int(Grid(tuple(sizes), level, level).offsets()[-1]) for level in levels}
     return config.for_cells(counts)
+
+
+def within_budget(documents: Sequence[DocumentWords], config: DocparseConfig, most: int) -> DocparseConfig:
+    """The configuration with at most ``most`` particles at every step, for documents that run together.
+
+    A flow of several steps begins on the finest grid, from its own first level down, on which all places with words
+    are particles, and refines from there what the budget holds. One step has nothing that could choose for it: it runs
+    on words if all of them fit, and else on the finest grid that fits.
+
+    Raises:
+        DataError: more pages with words than particles.
+    """
+    flow = replace(config.flow, max_particles=most)
+    once = config.flow.steps == 1
+    if once and max(len(words) for words in documents) <= most:
+        return replace(config, flow=flow)
+    first = config.flow.levels[0]
+    levels = [first >> i for i in range(first.bit_length())]
+    for level in levels:
+        if all(_occupied(words, level) <= most for words in documents):
+            coarse = (level,) if once else (level, *config.flow.levels[1:])
+            return replace(config, flow=replace(flow, levels=coarse, words=flow.words and not once))
+    pages = max(_occupied(words, 1) for words in documents)
+    raise DataError(f"{pages} pages with words do not fit {most} particles a step; allow at least as many")
+
+
+def _occupied(words: DocumentWords, level: int) -> int:
+    """How many cells of a grid hold a word."""
+    grid = Grid(tuple((float(w), float(h)) for w, h in words.sizes), level, level)
+    centres = torch.from_numpy(words.boxes[:, :2] + words.boxes[:, 2:]) / 2
+    return len(np.unique(locate(grid, centres, torch.from_numpy(words.page)).numpy()))
 
 
 def mass_of_words(mass: Tensor) -> NDArray[np.float64]:

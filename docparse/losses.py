@@ -13,8 +13,9 @@ from backbone.errors import ConfigError
 from docparse.config import DocparseConfig
 from docparse.data import Example, Truth
 from docparse.evidence import Outcome
+from docparse.flow.flow import FlowResult
 from docparse.flow.losses import flow_loss
-from docparse.flow.targets import Region, step_targets
+from docparse.flow.targets import Region, Target, step_targets
 
 TAIL = 0.025  # a soft box runs from this quantile of the mass to its complement
 
@@ -27,6 +28,7 @@ class LossWeights:
     box: float = 1.0
     answer: float = 1.0
     settled: float = 0.5
+    via: bool = True  # earlier steps should also find what the first of two looks finds, where it is known
 
     def __post_init__(self) -> None:
         if min(self.flow, self.box, self.answer, self.settled) < 0 or self.flow == 0:
@@ -43,7 +45,7 @@ def reader_loss(
     if known:
         flows = [outcomes[i].flow for i in known]
         targets = [
-            step_targets(f, regions_of(examples[i].truth), config.flow) for f, i in zip(flows, known, strict=True)
+            targets_of(flow, examples[i].truth, config, weights.via) for flow, i in zip(flows, known, strict=True)
         ]
         parts["flow"] = flow_loss(flows, targets, config.flow).total
         if weights.box > 0:
@@ -54,6 +56,17 @@ def reader_loss(
         parts["answer"] = torch.stack([answer_loss(outcomes[i], examples[i].truth) for i in known]).mean()
     total = torch.stack([getattr(weights, name) * value for name, value in parts.items()]).sum()
     return total, {name: value.detach() for name, value in parts.items()}
+
+
+def targets_of(flow: FlowResult, truth: Truth, config: DocparseConfig, via: bool) -> list[Target]:
+    """The law every step should reach; all but the last are shared by evidence and what is found on the way to it."""
+    wanted = regions_of(truth)
+    way = [Region(int(p), *box) for p, box in zip(truth.via_pages.tolist(), truth.via_boxes.tolist(), strict=True)]
+    targets = step_targets(flow, wanted, config.flow)
+    if not way or not via:
+        return targets
+    both = step_targets(flow, wanted + way, config.flow)
+    return [*both[:-1], targets[-1]]
 
 
 def regions_of(truth: Truth) -> list[Region]:

@@ -20,6 +20,7 @@ from backbone.errors import ConfigError
 
 PLACE = 9  # numbers that tell where a particle is and how large
 SIGNS = 6  # numbers that tell how a flow ended
+RECALL = 13  # numbers that tell how a word stands to what was found so far, see `docparse.recall`
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class NetworkConfig:
     bound: float = 15.0  # |u| stays below
     steps: int = 8  # most steps that have an embedding of their own
     dropout: float = 0.1
+    recall: bool = False  # potentials also see the fields of what was found so far
 
     def __post_init__(self) -> None:
         if min(self.width, self.steps, self.word_vector, self.question_vector) < 1 or self.hops < 0:
@@ -107,7 +109,8 @@ class EvidenceNetwork(nn.Module):
         self.pool = nn.Linear(2 * width, width)
         self.patch = nn.Linear(config.patch_width, width) if config.patch_width else None
         self.step = nn.Embedding(config.steps, width)
-        self.potential = _mlp(3 * width + 1 + asked, 2 * width, 1, config.dropout)
+        recalled = RECALL if config.recall else 0
+        self.potential = _mlp(3 * width + 1 + asked + recalled, 2 * width, 1, config.dropout)
         self.answer = _mlp(2 * width + 2 + asked, 2 * width, 1, config.dropout)
         self.settled = _mlp(width + SIGNS + asked, width, 1, config.dropout)
 
@@ -139,12 +142,19 @@ class EvidenceNetwork(nn.Module):
             out = out + self.patch(particles.patches)
         return out
 
-    def logits(self, h: Tensor, question: Tensor, rho: Tensor, owner: Tensor, step: int) -> Tensor:
-        """``u_k`` (N,) of particles with features (N, width) under the laws ``rho`` (N,), one law for each question."""
+    def logits(
+        self, h: Tensor, question: Tensor, rho: Tensor, owner: Tensor, step: int, recalled: Tensor | None = None
+    ) -> Tensor:
+        """``u_k`` (N,) of particles with features (N, width) under the laws ``rho`` (N,), one law for each question.
+
+        ``recalled`` (N, RECALL): the fields of what was found so far, if the network reads them.
+        """
         mean = _expected(h, rho, owner, len(question))[owner]
         count = torch.bincount(owner, minlength=len(question))[owner]
         mass = (rho * count).clamp(min=1e-4).log()[:, None] / 4
         parts = [h + self.step.weight[step], mean, h * mean, mass, question[owner]]
+        if recalled is not None:
+            parts.append(recalled)
         bound = self.config.bound
         return bound * torch.tanh(self.potential(torch.cat(parts, -1)).squeeze(-1) / bound)
 

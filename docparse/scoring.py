@@ -61,6 +61,7 @@ class Prediction:
     w2: tuple[float, ...] = ()
     milliseconds: float = 0.0
     error: str = ""
+    particles: int = 0  # most of any step of a flow; the square is what its cost matrix takes
 
     def __post_init__(self) -> None:
         if self.scores and len(self.scores) != len(self.regions):
@@ -111,6 +112,8 @@ def score(truth: Truth, prediction: Prediction) -> Row:
         "exact_match": float(exact_match(prediction.answer, truth.answers)),
         "milliseconds": prediction.milliseconds,
     }
+    if prediction.particles:
+        values["particles"] = float(prediction.particles)
     if truth.evidence is not None:
         areas = {page: width * height for page, (width, height) in truth.sizes.items()}
         values |= _region_values(truth, prediction, evidence, areas)

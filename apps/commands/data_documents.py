@@ -27,11 +27,12 @@ class Command:
     n: int = 20  # documents
     seed: int = 0  # seed of the first document; the others follow
     kind: Literal["any", "invoice", "form", "letter", "table", "report", "slides", "manual"] = "any"  # of document
-    pages: int = 0  # pages a document, 1 to 8 (default: drawn, most often 1)
+    pages: int = 0  # pages a document, 1 to 40 (default: drawn from 1 to 8, most often 1)
     scan: Literal["some", "all", "none"] = "some"  # which documents look scanned
     questions: int = 8  # at most, a document
     unanswerable: float = 0.1  # share of questions that the document does not answer
     sights: bool = False  # photographs, drawings, signatures, stamps, boxes to tick, and questions for them
+    hops: int = 0  # at most so many further questions a document that need two looks
     pdf: bool = True  # write PDFs as well
     output: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/documents")  # written to
     json: bool = False  # print JSON only
@@ -54,6 +55,7 @@ class Command:
                 most_questions=self.questions,
                 unanswerable=self.unanswerable,
                 sights=self.sights,
+                hops=self.hops,
             )
             for seed in range(self.seed, self.seed + self.n)
         )

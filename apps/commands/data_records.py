@@ -29,6 +29,8 @@ class Command:
     split: Literal["train", "held_out"] = "train"  # fonts, templates and part of the wording apart
     n: int = 2000  # documents
     seed: int = 0  # seed of the first document; the others follow
+    pages: tuple[int, int] | None = None  # fewest and most pages, 1 to 40 (default: drawn, 1 to 8, most often 1)
+    hops: int = 0  # at most so many further questions a document that need two looks
     sights: bool = False  # documents with photographs, drawings, signatures, stamps, boxes, and questions for them
     patches: Annotated[str | None, tyro.conf.arg(metavar="MODEL")] = None  # also what this backbone sees of the pages
     longest: int = 1024  # with --patches: pixels of a page's longer side
@@ -46,7 +48,7 @@ class Command:
         from docparse.data import GeneratedConfig, make_records
         from docparse.documents import TextEmbedder
 
-        config = GeneratedConfig(self.output, self.split, self.seed, self.n, self.sights)
+        config = GeneratedConfig(self.output, self.split, self.seed, self.n, self.sights, self.pages, self.hops)
         before = len([*self.output.glob(f"{self.split}-*.npz")])
         done = 0
         shown = output.console.is_terminal and not output.as_json

@@ -14,6 +14,7 @@ from backbone.errors import ConfigError
 
 Geometry = Literal["wasserstein", "kl"]
 Reading = Literal["amortised", "unrolled"]
+Transport = Literal["divergence", "plan"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class FlowConfig:
 
     levels: tuple[int, ...] = (8, 16, 32, 64)  # OUR CHOICE; STATED: coarse-grained to fine-grained
     words: bool = False  # OUR CHOICE: the last step runs on words instead of cells; h_K stays that of its level
+    word_steps: int = 1  # OUR CHOICE: how many of the last steps run on words, if any does
     geometry: Geometry = "wasserstein"  # STATED; "kl": the rival that re-weights mass where it lies (mirror descent)
     tau: float = 0.5  # OUR CHOICE: tau_0
     tau_decay: float = 0.5  # OUR CHOICE: the trust region shrinks
@@ -43,6 +45,7 @@ class FlowConfig:
 
     reading: Reading = "amortised"  # OUR CHOICE: of "derive a loss from JKO" (STATED); see `losses`
     transport_weight: float = 0.1  # OUR CHOICE: gamma_W
+    transport: Transport = "divergence"  # OUR CHOICE: what it weighs; "plan": the cost of the step's own plan
     descent_weight: float = 0.1  # OUR CHOICE: mu of the unrolled reading
     blur: float = 0.25  # OUR CHOICE: target k = 1..K is blurred by ``blur 2^-k`` of the page, the last is not
     log_floor: float = -60.0  # OUR CHOICE: log mass below it counts as it in the likelihood term
@@ -54,7 +57,8 @@ class FlowConfig:
         for coarse, fine in zip(self.levels, self.levels[1:], strict=False):
             if fine < coarse or fine % coarse:
                 raise ConfigError(f"flow: levels {self.levels}: {fine} is no multiple of {coarse}, cells must nest")
-        for name, allowed in (("geometry", get_args(Geometry)), ("reading", get_args(Reading))):
+        choices = {"geometry": get_args(Geometry), "reading": get_args(Reading), "transport": get_args(Transport)}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"flow: {name} {getattr(self, name)!r} is not one of {', '.join(allowed)}")
         for name in ("tau", "tau_decay", "entropy_decay", "epsilon_scale", "tolerance"):
@@ -63,13 +67,15 @@ class FlowConfig:
         for name in ("entropy", "epsilon_power", "kappa", "transport_weight", "descent_weight", "blur"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"flow: {name} must be finite and at least 0, got {getattr(self, name)}")
-        for name in ("max_particles", "iterations", "loss_iterations"):
+        for name in ("word_steps", "max_particles", "iterations", "loss_iterations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"flow: {name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.relaxation <= 1 or (self.relaxation > 0 and self.entropy > 0):
             raise ConfigError(
                 f"flow: needs 0 <= relaxation <= 1, and entropy 0 unless it is 0; got {self.relaxation}, {self.entropy}"
             )
+        if self.transport == "plan" and (self.entropy > 0 or self.geometry == "kl"):
+            raise ConfigError("flow: transport plan needs the closed step: entropy 0 and the geometry wasserstein")
         if not 0 < self.keep <= 1 or not self.log_floor < 0:
             raise ConfigError(f"flow: needs 0 < keep <= 1 and log_floor < 0, got {self.keep} and {self.log_floor}")
 
@@ -77,6 +83,10 @@ class FlowConfig:
     def steps(self) -> int:
         """K."""
         return len(self.levels)
+
+    def on_words(self, k: int) -> bool:
+        """Whether step k = 0..K-1 runs on words."""
+        return self.words and k >= self.steps - self.word_steps
 
     def tau_at(self, k: int) -> float:
         """Step size of step k = 0..K-1."""

@@ -126,7 +126,7 @@ def run_flows(
     laws = _start(initial, rhos, config)
     done: list[list[FlowStep]] = [[] for _ in initial]
     for k in range(config.steps):
-        if k > 0 or (config.words and config.steps == 1):
+        if k > 0 or config.on_words(0):
             for i, law in enumerate(laws):
                 laws[i] = _carry(law, k, i, config, words, weight_fn)
         for steps, step in zip(done, _step(laws, potential_fn, k, config), strict=True):
@@ -156,7 +156,7 @@ def _carry(
     law: Refined, k: int, i: int, config: FlowConfig, words: Sequence[Support] | None, weight_fn: WeightFn | None
 ) -> Refined:
     """The law of document i on the support of step k."""
-    if config.words and k == config.steps - 1:
+    if config.on_words(k):
         if words is None or len(words) <= i:
             raise DataError("flow: the last step runs on words; give the words of every document")
         children = assign_words(law.support, words[i])

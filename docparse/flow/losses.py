@@ -14,6 +14,7 @@ from docparse.flow.cost import ground_cost
 from docparse.flow.divergence import sinkhorn_divergence
 from docparse.flow.flow import FlowResult, FlowStep, pad
 from docparse.flow.kernel import full_precision
+from docparse.flow.step import closed_plan
 from docparse.flow.targets import Target
 
 
@@ -40,14 +41,14 @@ def amortised_loss(results: Sequence[FlowResult], targets: Sequence[Sequence[Tar
         L = \sum_{k=1}^{K} w_k \left[ \frac{\gamma_W}{2 \tau_k} S(\rho_{k-1}, \rho_k) + KL(\rho^*_k \| \rho_k) \right]
 
     S is the Sinkhorn divergence for the cost ``|x - y|^2``, so that it stands for W2^2: twice the one for half squared
-    distances at ``eps_k``. ``rho_{k-1}`` is held constant in it. ``w_k = k / K``.
+    distances at ``eps_k``. With ``config.transport = "plan"`` it is the cost of the plan that the step itself used,
+    which needs no further iteration. ``rho_{k-1}`` is held constant in either. ``w_k = k / K``.
     """
     transport, fit = _zero(results), _zero(results)
     for k, (steps, wanted) in enumerate(_by_step(results, targets)):
         weight = config.weight_at(k)
         if config.transport_weight > 0:
-            law = [step.rho for step in steps]
-            moved = 2 * _divergence([step.rho_before.detach() for step in steps], law, steps, config)
+            moved = 2 * (_plan_cost(steps, config) if config.transport == "plan" else _moved(steps, config))
             transport = transport + weight * config.transport_weight / (2 * config.tau_at(k)) * moved.mean()
         likelihood = torch.stack(
             [kl_to(t.rho, s.log_rho, config.log_floor) for s, t in zip(steps, wanted, strict=True)]
@@ -83,6 +84,21 @@ def kl_to(target: Tensor, log_rho: Tensor, floor: float = -60.0) -> Tensor:
     some = target > 0
     own = torch.where(some, target, torch.ones_like(target)).log()
     return (target * (own - log_rho.clamp_min(floor)).masked_fill(~some, 0.0)).sum()
+
+
+def _moved(steps: Sequence[FlowStep], config: FlowConfig) -> Tensor:
+    """(B,) Sinkhorn divergence between the laws before and after the step."""
+    return _divergence([step.rho_before.detach() for step in steps], [step.rho for step in steps], steps, config)
+
+
+def _plan_cost(steps: Sequence[FlowStep], config: FlowConfig) -> Tensor:
+    """(B,) ``<C, pi>`` of the plan of each closed step, for half squared distances."""
+    costs = []
+    for step in steps:
+        cost = ground_cost(step.support.points, pages=step.support.pages, kappa=config.kappa).to(step.log_rho)
+        plan = closed_plan(step.log_before.detach(), step.potential, cost, step.tau, step.epsilon, config.relaxation)
+        costs.append((plan * cost).sum())
+    return torch.stack(costs)
 
 
 def _divergence(a: Sequence[Tensor], b: Sequence[Tensor], steps: Sequence[FlowStep], config: FlowConfig) -> Tensor:

@@ -146,6 +146,21 @@ def log_jko_step(
 
 
 @full_precision
+def closed_plan(
+    log_rho: Tensor, potential: Tensor, cost: Tensor, tau: float, epsilon: float, relaxation: float = 0.0
+) -> Tensor:
+    """The plan (N, N) of one `log_jko_step` without entropy, total mass 1; its columns sum to the new law.
+
+    Args as there, for one law (N,) without invalid particles. The whole matrix is made: for losses and tests.
+    """
+    scores = -(cost + tau * potential) / epsilon
+    reach = torch.logsumexp(scores, -1)
+    rows = log_rho - (1 - relaxation) * reach
+    rows = rows - torch.logsumexp(rows + reach, -1)
+    return (rows[:, None] + scores).exp()
+
+
+@full_precision
 def mirror_step(
     rho: Tensor,
     potential: Tensor,

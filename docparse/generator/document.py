@@ -35,8 +35,9 @@ class Question:
 
     ``kind`` is what the evidence is: ``value`` (a field's value), ``cell``, ``row`` (of a table), ``address`` (a block
     of lines), ``sentence`` (a phrase inside running text), ``paragraph``, ``figure``, ``two`` (two regions, on one page
-    or two), what has no words (``picture``, ``signature``, ``stamp``, ``box``) or ``unanswerable``. ``note`` says what
-    nearby could be mistaken for the evidence.
+    or two), what has no words (``picture``, ``signature``, ``stamp``, ``box``), what takes two looks (``link``,
+    ``row_near``, ``record``, see `docparse.generator.hops`) or ``unanswerable``. ``note`` says what nearby could be
+    mistaken for the evidence; ``via`` is what the first of two looks should find.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Question:
     evidence: tuple[Region, ...]
     kind: str
     note: str = ""
+    via: tuple[Region, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.text.strip():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from numpy.random import Generator
 
@@ -10,6 +11,9 @@ from docparse.generator.document import Split
 from docparse.generator.fonts import Face, Family, families
 from docparse.generator.sheet import BLACK, Colour, Sheet, Span
 from docparse.generator.values import Values, pick
+
+if TYPE_CHECKING:
+    from docparse.generator.tables import Column
 
 PAPERS = {"a4": (210.0, 297.0), "letter": (215.9, 279.4), "wide": (254.0, 142.9), "slide": (254.0, 190.5)}  # mm
 ACCENTS: dict[Split, tuple[Colour, ...]] = {
@@ -36,6 +40,17 @@ class Fact:
     section: str = ""
     row: str = ""  # of a cell: its row's label and its column's
     column: str = ""
+
+
+@dataclass(frozen=True)
+class NotedTable:
+    """A table with its rows in the order they are printed; column ``name_at`` names the row."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[Span, ...], ...]
+    name_at: int
+    skip: tuple[str, ...]  # columns that answer nothing
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,7 @@ class Draft:
     footer: str
     sheets: list[Sheet] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
+    tables: list[NotedTable] = field(default_factory=list)
     section: str = ""
     sights: bool = False  # whether photographs, drawings, signatures and stamps are set, and asked for
 

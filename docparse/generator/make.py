@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -19,12 +20,15 @@ from docparse.generator.document import (
 )
 from docparse.generator.draft import Draft, new_draft
 from docparse.generator.draw import CLEAN, Scan, drawn, scanned, turned
+from docparse.generator.hops import hop_questions, linked_tables
 from docparse.generator.questions import questions
 from docparse.generator.sheet import Sheet, TextMark
 from docparse.generator.templates import KINDS, TEMPLATES
 from docparse.generator.values import pick
 
-MAXIMUM_PAGES = 8
+MAXIMUM_PAGES = 40
+USUAL_PAGES = 8  # at most, where nothing else is asked for
+LINKED = 0.7  # of documents that are asked for questions of two looks have two linked tables
 SCANNED = 0.5  # of documents, where nothing else is asked for
 
 
@@ -39,6 +43,7 @@ def make_document(
     most_questions: int = 8,
     unanswerable: float = 0.1,
     sights: bool = False,
+    hops: int = 0,
 ) -> GeneratedDocument:
     """The document of ``(seed, split)``; the same arguments give the same document, word for word and pixel for pixel.
 
@@ -55,18 +60,23 @@ def make_document(
         unanswerable: share of questions that the document does not answer.
         sights: whether reports, slides, letters and forms hold photographs, drawings, signatures, stamps and boxes to
             tick, and most questions ask for those; without, documents are as before there were any.
+        hops: at most so many further questions that need two looks (`docparse.generator.hops`); most documents then
+            end with two linked tables. 0 leaves documents and questions as they are.
 
     Raises:
-        ConfigError: an unknown split or kind, pages outside 1 to 8, a share outside 0 to 1, or fonts not installed.
+        ConfigError: an unknown split or kind, pages outside 1 to 40, a share outside 0 to 1, or fonts not installed.
     """
     _check(seed, split, pages, kind, most_questions, unanswerable)
-    stream = [np.random.default_rng((seed, SPLITS.index(split), i)) for i in range(3)]
+    stream = [np.random.default_rng((seed, SPLITS.index(split), i)) for i in range(4)]
     kind = kind or pick(stream[0], KINDS)
     template = pick(stream[0], tuple(TEMPLATES[kind][split]))
     draft = new_draft(stream[0], split, kind, _pages(stream[0], pages), sights)
     TEMPLATES[kind][split][template](draft)
+    linked = linked_tables(draft) if hops and stream[3].random() < LINKED else None
     draft.finish()
     asked = questions(draft, stream[1], most_questions, unanswerable)
+    if hops:
+        asked += hop_questions(draft, linked, stream[3], hops)
     scans = _scans(stream[2], len(draft.sheets), scan)
     return GeneratedDocument(
         seed=seed,
@@ -91,7 +101,7 @@ def _check(
         )
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"no kind of document {kind!r}; there are {', '.join(KINDS)}")
-    low, high = (1, MAXIMUM_PAGES) if pages is None else (pages, pages) if isinstance(pages, int) else pages
+    low, high = (1, USUAL_PAGES) if pages is None else (pages, pages) if isinstance(pages, int) else pages
     if not 1 <= low <= high <= MAXIMUM_PAGES:
         raise ConfigError(f"pages must be 1 to {MAXIMUM_PAGES}, or a range in it, got {pages}")
 
@@ -100,9 +110,7 @@ def _pages(rng: Generator, pages: int | tuple[int, int] | None) -> int:
     drawn_share, within = float(rng.random()), float(rng.random())  # always both, so that all else stays the same
     if isinstance(pages, int):
         return pages
-    low, high = (
-        pages if pages else (1, 1) if drawn_share < 0.6 else (2, 3) if drawn_share < 0.85 else (4, MAXIMUM_PAGES)
-    )
+    low, high = pages if pages else (1, 1) if drawn_share < 0.6 else (2, 3) if drawn_share < 0.85 else (4, USUAL_PAGES)
     return low + int(within * (high - low + 1))
 
 
@@ -122,11 +130,14 @@ def _page(sheet: Sheet, scan: Scan, render: bool) -> GeneratedPage:
 
 
 def _turned_question(question: Question, sheets: Sequence[Sheet], scans: Sequence[Scan]) -> Question:
-    evidence = tuple(
-        Region(r.page, turned(r.box, scans[r.page].angle, sheets[r.page].width, sheets[r.page].height))
-        for r in question.evidence
+    evidence, via = (
+        tuple(
+            Region(r.page, turned(r.box, scans[r.page].angle, sheets[r.page].width, sheets[r.page].height))
+            for r in part
+        )
+        for part in (question.evidence, question.via)
     )
-    return Question(question.text, question.answers, evidence, question.kind, question.note)
+    return replace(question, evidence=evidence, via=via)
 
 
 def _fonts(draft: Draft) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from docparse.generator.document import Split
-from docparse.generator.draft import Draft
+from docparse.generator.draft import Draft, NotedTable
 from docparse.generator.tables import Column, Placed
 from docparse.generator.values import several
 
@@ -32,6 +32,8 @@ def note_table(
     """Facts on some of the rows that were placed; column ``name_at`` names the row, ``skip`` columns answer nothing."""
     before, draft.section = draft.section, title or draft.section
     wanted = [i for i, c in enumerate(columns) if i != name_at and c.name not in skip]
+    cells = tuple(map(tuple, placed.cells))
+    draft.tables.append(NotedTable(tuple(columns), tuple(map(tuple, rows))[: len(cells)], cells, name_at, tuple(skip)))
     for index in several(draft.rng, range(len(placed.cells)), MOST_ROWS):
         name = rows[index][name_at]
         spans = placed.cells[index]
