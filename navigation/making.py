@@ -92,6 +92,7 @@ def exploratory(world: World, config: MakingConfig, number: int) -> Recorded:
         if astray.blocked(play.pose) or _looks(play, wanted, config.data):
             known = surroundings(world, scene, play.pose, str(play.info["category"]))
             play.look_around(known)
+            astray.stop()
             if any(metres <= config.seen_m for view in known["views"] for metres in view["goals"]):
                 legs.skip()
                 wanted = play.expert()

@@ -47,5 +47,9 @@ class Straying:
         """Whether its last move met something and did not lead on; the straying is over then."""
         if self._before is None or math.dist(self._before[:2], pose[:2]) > _STILL_M:
             return False
-        self._left, self._before = [], None
+        self.stop()
         return True
+
+    def stop(self) -> None:
+        """Go on rightly."""
+        self._left, self._before = [], None
