@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from backbone.chat import Chat, Picture
 from backbone.errors import DataError, ModelError
+from backbone.learned_tokens import states_at
 from backbone.local import LocalVLM
 from backbone.prefix import Features
 from backbone.vlm import Message
@@ -145,14 +146,8 @@ def loss(
         embeddings, extra = network.embed(batch["ids"], features)
         heads, focus = (guide.heads, guide.focus(batch, features)) if guide is not None else ((), NOWHERE)
         with looking(network.text, heads, focus) as away:
-            hidden = network.text(
-                inputs_embeds=embeddings,
-                position_ids=batch["positions"],
-                attention_mask=None,
-                use_cache=False,
-                **extra,
-            ).last_hidden_state  # (B, T, D)
-        logits = network.head(hidden[wanted]).float()  # (N, V)
+            hidden = states_at(network.text, wanted, inputs_embeds=embeddings, position_ids=batch["positions"], **extra)
+        logits = network.head(hidden).float()  # (N, V)
     value = nn.functional.cross_entropy(logits, following[wanted])
     right = (logits.argmax(-1) == following[wanted]).float().mean()
     if guide is None or not away:

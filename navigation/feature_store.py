@@ -11,7 +11,7 @@ from backbone.errors import ConfigError
 from backbone.local import LocalVLM
 from backbone.prefix import Features
 
-AT_ONCE = 512  # pictures in one pass
+AT_ONCE = 12  # pictures in one pass: of more, what passes between layers leaves a processor's cache
 
 
 class FeatureStore:
