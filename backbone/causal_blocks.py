@@ -92,21 +92,20 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
         pulled = _in_blocks(gradient.to(q.dtype), ctx.groups)
-        dq = torch.zeros_like(q)
-        dk, dv = torch.zeros(2, *k.transpose(2, 3).shape)  # sums of many blocks, so float32; (B, heads, d, T)
+        dq, dk, dv = torch.zeros_like(q), torch.zeros(k.shape), torch.zeros(v.shape)  # sums of many blocks: float32
         for block in ctx.plan.blocks:
             for head in range(k.shape[1]):
                 at, part = (block.row, head), (block.row, head, block.number)
                 keys, values = (t[at].narrow(0, 0, block.end) for t in (k, v))
                 own, g = q[part], pulled[part]
                 weights = _weights(own, keys, block)
-                dv[at].narrow(1, 0, block.end).add_(g.t() @ weights)
+                dv[at].narrow(0, 0, block.end).add_(weights.t() @ g)
                 told = g @ values.t()
                 told = torch._softmax_backward_data(told, weights, -1, told.dtype, grad_input=told)
                 torch.mm(told, keys, out=dq[part])
-                dk[at].narrow(1, 0, block.end).add_(own.t() @ told)
+                dk[at].narrow(0, 0, block.end).add_(told.t() @ own)
         # the mean that was taken off the keys has no gradient: a row of ``told`` sums to nothing
-        dk, dv = (t[..., : ctx.length].permute(0, 3, 1, 2) for t in (dk, dv))
+        dk, dv = (t[:, :, : ctx.length].transpose(1, 2).contiguous() for t in (dk, dv))
         found = (_joined(dq, ctx.groups, ctx.count), dk, dv)
         return (*(t.to(kind) for t, kind in zip(found, ctx.kinds, strict=True)), None)
 

@@ -107,7 +107,8 @@ def _norm(module: Any, kind: torch.dtype, hidden_states: Tensor) -> Tensor:
 def _layer(layer: Any, choose: Choose, hidden_states: Tensor, **options: Any) -> Tensor:
     mixed, _ = layer.self_attn(hidden_states=layer.input_layernorm(hidden_states), **options)
     kept: Tensor = choose(hidden_states) + mixed
-    return kept + layer.mlp(layer.post_attention_layernorm(kept))
+    left: Tensor = kept + layer.mlp(layer.post_attention_layernorm(kept))
+    return left
 
 
 def _attention(

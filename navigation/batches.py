@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from backbone.chat import Chat, Picture
 from backbone.errors import DataError, ModelError
+from backbone.fused import CrossEntropy
 from backbone.learned_tokens import states_at
 from backbone.local import LocalVLM
 from backbone.prefix import Features
@@ -148,8 +149,7 @@ def loss(
         with looking(network.text, heads, focus) as away:
             hidden = states_at(network.text, wanted, inputs_embeds=embeddings, position_ids=batch["positions"], **extra)
         logits = network.head(hidden).float()  # (N, V)
-    value = nn.functional.cross_entropy(logits, following[wanted])
-    right = (logits.argmax(-1) == following[wanted]).float().mean()
+    value, right = CrossEntropy.apply(logits, following[wanted])
     if guide is None or not away:
         return value, {"token_accuracy": right}
     looked = torch.stack(away).mean()

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from torch.nn.functional import rms_norm, scaled_dot_product_attention
+from torch.nn.functional import cross_entropy, rms_norm, scaled_dot_product_attention
 from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb
 
 from backbone import causal_blocks, learned_tokens
 from backbone.causal_blocks import Plan, attend
-from backbone.fused import Norm, Turn
+from backbone.fused import CrossEntropy, Norm, Turn
 from backbone.learned_tokens import quick, states_at
 from backbone.vlm import VLM
 
@@ -99,6 +99,17 @@ def test_the_turn_is_norm_and_rotation():
     assert torch.allclose(out, wanted, atol=1e-6)
     for own, other in zip(*(torch.autograd.grad(o, (states, weight), pull) for o in (out, wanted)), strict=True):
         assert torch.allclose(own, other, atol=1e-5)
+
+
+def test_the_loss_is_the_cross_entropy():
+    targets = torch.tensor([3, 0, 5, 39, 7])
+    logits = drawn(5, 40) * 3 + 200 * (torch.arange(40) == torch.tensor([3, 1, 1, 1, 1])[:, None])  # some hopeless
+    value, right = CrossEntropy.apply(logits, targets)
+    wanted = cross_entropy(logits, targets)
+    assert float(value.detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
+    assert float(right) == pytest.approx(0.2)
+    own, other = (torch.autograd.grad(0.5 * v, logits, retain_graph=True)[0] for v in (value, wanted))
+    assert torch.allclose(own, other, atol=1e-6)
 
 
 def passes(vlm, wanted, count=40):
