@@ -113,6 +113,7 @@ class Guide:
     classifiers: SightHeads
     heads: tuple[tuple[int, int], ...]
     weight: float
+    followers: tuple[tuple[int, int], ...] = ()  # heads that are to look at the plan that an action carries out
 
     def focus(self, batch: dict[str, Any], features: Sequence[Features]) -> Focus:
         """Where to look in a batch without patches, whose pictures have ``features``."""
@@ -122,7 +123,15 @@ class Guide:
         each = torch.split(told, [len(f.merged) for f in features])
         ends = np.cumsum(counts).tolist()
         kinds = [each[end - count : end] for end, count in zip(ends, counts, strict=True)]
-        return Focus.of(batch["mentions"], batch["starts"], kinds, batch["ids"].shape[1])
+        return Focus.of(_mentions(batch, False), batch["starts"], kinds, batch["ids"].shape[1])
+
+    def plans(self, batch: dict[str, Any]) -> Focus:
+        """Where the plans are written that actions carry out."""
+        return Focus.of(_mentions(batch, True), batch["starts"], (), batch["ids"].shape[1])
+
+
+def _mentions(batch: dict[str, Any], of_plans: bool) -> list[list[Mention]]:
+    return [[m for m in row if (m.plan != (0, 0)) == of_plans] for row in batch["mentions"]]
 
 
 def loss(
@@ -146,10 +155,12 @@ def loss(
         features = store.features(batch["pictures"]) if store is not None else see(batch["patches"], batch["grids"])
         embeddings, extra = network.embed(batch["ids"], features)
         heads, focus = (guide.heads, guide.focus(batch, features)) if guide is not None else ((), NOWHERE)
-        with looking(network.text, heads, focus) as away:
+        followers, plans = (guide.followers, guide.plans(batch)) if guide is not None else ((), NOWHERE)
+        with looking(network.text, heads, focus) as away, looking(network.text, followers, plans) as astray:
             hidden = states_at(network.text, wanted, inputs_embeds=embeddings, position_ids=batch["positions"], **extra)
         logits = network.head(hidden).float()  # (N, V)
     value, right = CrossEntropy.apply(logits, following[wanted])
+    away += astray
     if guide is None or not away:
         return value, {"token_accuracy": right}
     looked = torch.stack(away).mean()

@@ -34,13 +34,14 @@ class Mention:
     """A token to be written that rests on something: the token before it should look there.
 
     ``token`` is the index of that token; what it rests on are the cells of pictures ``pictures`` that show ``kind``, or
-    the one token ``source``.
+    the one token ``source``, or the tokens of the ``plan``, begin and end, that it carries out.
     """
 
     token: int
     kind: int = -1
     pictures: tuple[int, ...] = ()
     source: int = -1
+    plan: tuple[int, int] = (0, 0)
 
 
 class Mentions:
@@ -64,31 +65,34 @@ class Mentions:
         """
         found: list[Mention] = []
         tokens = ids.tolist()
-        aim = what  # what it goes to, while it acts
+        aim, plan = what, (0, 0)  # what it goes to while it acts, and where that is written
         for begin, end in replies:
             before = int(np.searchsorted(np.asarray(starts), begin)) - 1  # the picture that is answered
             text = self._decode(tokens[begin:end])
             if "<think" in text:
                 aim = DOOR if _through_door(text) else what
                 found += self._of_thought(tokens, begin, end, text, before, what)
-                found += self._of_plan(tokens, begin, end, text, before - VIEWS, aim)
-            elif before >= 0 and aim in self.classes:
+                plan, view = self._plan(tokens, begin, end, text)
+                if before >= VIEWS and aim in self.classes:
+                    pictures = (before - VIEWS + view,)
+                    found += [Mention(i - 1, self.classes[aim], pictures) for i in range(*plan)]
+                continue
+            if before >= 0 and aim in self.classes:
                 found.append(Mention(begin - 1, self.classes[aim], (before,)))
+            if plan != (0, 0):
+                found.append(Mention(begin - 1, plan=plan))
         return found
 
-    def _of_plan(self, tokens: list[int], begin: int, end: int, text: str, first: int, aim: str) -> list[Mention]:
-        """The turns and steps of a plan rest on what it leads to, in the view on that side."""
+    def _plan(self, tokens: list[int], begin: int, end: int, text: str) -> tuple[tuple[int, int], int]:
+        """Where the turns and steps of a thought are written, and which of the four views they lead into."""
         plans = list(PLAN.finditer(text))
-        if not plans or not plans[-1][1] or first < 0 or aim not in self.classes:
-            return []
+        if not plans or not plans[-1][1]:
+            return (0, 0), 0
         written, side, turns = plans[-1].groups()
         ids = self._encode(f" {written}")
         at = _find(tokens, ids, begin, end)
-        if at < 0:
-            return []
         left = int(turns or 0) * (-1 if side == "right" else 1)
-        view = first + round(left * VIEWS / 12) % VIEWS
-        return [Mention(at + i - 1, self.classes[aim], (view,)) for i in range(len(ids))]
+        return ((at, at + len(ids)) if at >= 0 else (0, 0)), round(left * VIEWS / 12) % VIEWS
 
     def _of_thought(self, tokens: list[int], begin: int, end: int, text: str, before: int, what: str) -> list[Mention]:
         """Things on the sides of the newest look around, and the task's object wherever else it is named.
@@ -161,6 +165,7 @@ class Focus:
                 mask = torch.zeros(length, dtype=torch.bool)
                 if mention.source >= 0:
                     mask[mention.source] = True
+                mask[slice(*mention.plan)] = True
                 for picture in mention.pictures:
                     begin, seen = starts[row][picture], kinds[row][picture]
                     mask[begin : begin + len(seen)] = seen == mention.kind

@@ -68,6 +68,7 @@ class StageTraining:
     store_mebibytes: int = 8192  # of features kept where the tower is frozen; 0 computes them every time
     guidance: float = 0.0  # weight of telling heads where to look; the tower must rest
     guided: tuple[tuple[int, int], ...] = ((2, 0), (3, 0))  # layer and head; nano's, which its own training guided too
+    followers: tuple[tuple[int, int], ...] = ((2, 2), (3, 2))  # likewise, of the heads that are told where the plan is
     sight: str = ""  # directory of the classifiers that say where things are; empty: the shipped ones
     checkpoint_minutes: float = 3.0
     log_every: int = 10
@@ -214,7 +215,7 @@ def guide_of(vlm: LocalVLM, settings: StageTraining) -> Guide | None:
     if settings.guidance == 0:
         return None
     folder = Path(settings.sight) if settings.sight else NAVIGATION / "sight"
-    return Guide(SightHeads.load(folder, vlm.network.width), settings.guided, settings.guidance)
+    return Guide(SightHeads.load(folder, vlm.network.width), settings.guided, settings.guidance, settings.followers)
 
 
 def mentions_of(vlm: LocalVLM) -> Mentions:

@@ -199,6 +199,8 @@ def test_the_numbers_of_a_plan_rest_on_what_it_leads_to(tiny_vlm_dir, plan, view
     places = {m.token + 1: m for m in row.mentions if m.pictures == (newest + view,) and m.kind == CLASS_OF[kind]}
     runs = [i for i in range(len(row.ids) - len(ids)) if row.ids[i : i + len(ids)].tolist() == list(ids)]
     assert any(all(i + k in places for k in range(len(ids))) for i in runs)
+    told = [m.plan for m in row.mentions if m.plan != (0, 0)]
+    assert [row.ids[a:b].tolist() for a, b in told] == [list(ids)] * (sum(example.learn) - 1)
     fast = [m for m in row.mentions if m.pictures and m.pictures[0] > newest + 4]
     assert fast
     assert {m.kind for m in fast} == {CLASS_OF[kind]}
