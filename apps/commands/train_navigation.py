@@ -62,6 +62,7 @@ class Command(ModelOptions):
     rollouts: int = 1000  # episodes a round
     rounds: int = 3
     restart: bool = False  # every round from the weights of stage 2, not from those of the round before
+    segments: Literal["fixed", "legs"] = "fixed"  # of repairs: looks around after 30 steps, or where the way turns off
     paper_literal: bool = False  # stagnation as printed: no gap between forced slow turns
     workers: int = 1  # processes that play rollouts
     json: bool = False  # print the result as JSON only
@@ -155,7 +156,7 @@ class Command(ModelOptions):
 
         settings, agent = self.settings()
         world: Any = chosen_world(self, self.world)
-        data = DataConfig(rounds=self.rounds, paper_literal=self.paper_literal)
+        data = DataConfig(rounds=self.rounds, segments=self.segments, paper_literal=self.paper_literal)
         thoughts: Literal["short", "full"] = "short" if agent.prompt_style == "short" else "full"
         making = MakingConfig("stage2", world, agent, data, noise=0.0, thoughts=thoughts, seed=self.seed)
         config = RoundsConfig(
