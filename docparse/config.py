@@ -98,5 +98,15 @@ def presets() -> dict[str, DocparseConfig]:
         "balanced": replace(base, flow=replace(base.flow, relaxation=0.0, epsilon_power=2.0)),
         "far": replace(base, flow=replace(base.flow, relaxation=0.0, epsilon_power=0.5)),
         "entropy": replace(base, flow=replace(base.flow, relaxation=0.0, entropy=0.5)),
-        "transport": replace(base, flow=replace(base.flow, transport_weight=0.1)),
+        "transport": replace(base, flow=replace(base.flow, transport="plan", transport_weight=0.1)),
+        **_two_looks(base),
     }
+
+
+def _two_looks(base: DocparseConfig) -> dict[str, DocparseConfig]:
+    """The flow whose last two steps run on words and see what was found before them, and its rivals."""
+    network = replace(base.network, recall=True)
+    looks = replace(base.flow, levels=(8, 32, 64, 64), word_steps=2)
+    once = replace(base.flow, levels=(64,), max_particles=4096)
+    flows = {"looks": looks, "looks-one-step": once, "looks-kl": replace(looks, geometry="kl")}
+    return {name: replace(base, flow=flow, network=network) for name, flow in flows.items()}

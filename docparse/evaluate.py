@@ -23,7 +23,7 @@ from docparse.flow.divergence import wasserstein2
 from docparse.flow.targets import target_law
 from docparse.losses import regions_of
 from docparse.model import EvidenceNetwork
-from docparse.rivals import DetectorNetwork, detect
+from docparse.rivals import DetectorNetwork, detect, matched_words
 from docparse.scoring import Prediction, Row, Truth, score
 from docparse.seeing import read_outcome
 from docparse.weights import load_network
@@ -59,6 +59,28 @@ def flow_reader(
             step_distances(outcome, example) if distances and example.truth.answers else (),
             particles=max(len(step.support) for step in outcome.flow.steps),
         )
+
+    return read
+
+
+def filtered_reader(network: EvidenceNetwork, config: DocparseConfig, budget: int) -> Reader:
+    """A rival of the flow under a budget: string matching chooses the words, and one step weighs them.
+
+    ``config`` has a single step on words; the ``budget`` words that match best (`docparse.rivals.matched_words`) are
+    its particles.
+    """
+
+    def read(example: Example) -> Prediction:
+        fitted = replace(config, flow=replace(config.flow, max_particles=budget))
+        matched = matched_words(example.words, example.fields)
+        best = np.sort(np.argsort(-matched, kind="stable")[:budget])
+        with torch.inference_mode():
+            asked = ask(example.words, example.fields, fitted, None)
+            outcome = run_evidence(network, fitted, [asked], [torch.from_numpy(best)])[0]
+        found = read_outcome(example.words, outcome, fitted, None)
+        regions = tuple((region.page, region.box) for region in found.regions)
+        masses = tuple(region.mass for region in found.regions)
+        return Prediction(found.text, regions, masses, particles=len(outcome.flow.support))
 
     return read
 

@@ -84,8 +84,16 @@ def ask_words(words: DocumentWords, fields: WordFields) -> Asked:
     return Asked(inputs, support, sizes, torch.from_numpy(fields.matched[:, -2]), torch.from_numpy(words.which))
 
 
-def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequence[Asked]) -> list[Outcome]:
-    """Flow the evidence of a batch of questions. All documents must start at the same level; see `start_level`."""
+def run_evidence(
+    network: EvidenceNetwork,
+    config: DocparseConfig,
+    asked: Sequence[Asked],
+    chosen: Sequence[Tensor] | None = None,
+) -> list[Outcome]:
+    """Flow the evidence of a batch of questions. All documents must start at the same level; see `start_level`.
+
+    ``chosen`` (m,) indices for each question: the only words that may carry mass; all are still heard.
+    """
     words = WordInputs.join([a.words for a in asked])
     reads = network.config.words
     if reads:
@@ -106,10 +114,11 @@ def run_evidence(network: EvidenceNetwork, config: DocparseConfig, asked: Sequen
         return list(torch.split(-scale * u, [len(s) for s in supports]))
 
     def weight_fn(k: int, i: int, children: Support) -> Tensor:
-        return holds_content(children, asked[i], sees)
+        return holds_content(children, carrying[i], sees)
 
-    starts = [_start(a, config, sees) for a in asked]
-    supports = [a.support for a in asked]
+    supports = [a.support if chosen is None else a.support.select(chosen[i]) for i, a in enumerate(asked)]
+    carrying = [replace(a, support=support) for a, support in zip(asked, supports, strict=True)]
+    starts = [_start(a, config, sees) for a in carrying]
     results = run_flows(starts, potential_fn, config.flow, words=supports, weight_fn=weight_fn)
     if not reads:
         return _seen(network, results, asked, questions)

@@ -25,7 +25,7 @@ def read_outcome(
     settled = float(outcome.settled.sigmoid())
     support = outcome.flow.support
     cells = support.words < 0
-    if not bool(cells.any()) or float(outcome.flow.rho[cells].sum()) <= 0.5:
+    if not bool(cells.any()) or float(outcome.word_mass.sum()) >= 0.5:  # words in cells share their mass
         belongs = outcome.answer.double().numpy()
         return read_answer(words, mass_of_words(outcome.word_mass), belongs, settled, config)
     if settled < config.settled:

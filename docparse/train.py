@@ -16,7 +16,7 @@ from backbone.errors import ConfigError, DataError
 from backbone.training import LossFunction, TrainingConfig, TrainingResult, train
 from docparse.config import DocparseConfig
 from docparse.data import Example, load_document
-from docparse.evidence import ask, ask_words, run_evidence
+from docparse.evidence import ask, ask_words, run_evidence, within_budget
 from docparse.losses import LossWeights, reader_loss
 from docparse.model import EvidenceNetwork
 from docparse.patch_data import with_patches
@@ -40,6 +40,7 @@ class ReaderTraining:
     learning_rate: float = 1.5e-3
     initial: Path | None = None  # weights to begin with, such as those of a reader of words for one of both
     particles: int = 320  # most particles of a step in training; evaluation may take more
+    budget: bool = False  # begin on grids that fit `particles`, as an evaluation with a budget does
     most_words: int = 900  # longer documents are left out of training
     checkpoint_minutes: float = 3.0
     threads: int | None = None
@@ -156,7 +157,8 @@ def loss_function(network: EvidenceNetwork, config: ReaderTraining) -> LossFunct
         if isinstance(network, DetectorNetwork):
             total, parts = detector_loss(network.detect(asked), asked, batch)
         else:
-            total, parts = reader_loss(run_evidence(network, reader, asked), batch, reader, config.weights)
+            fitted = within_budget([e.words for e in batch], reader, config.particles) if config.budget else reader
+            total, parts = reader_loss(run_evidence(network, fitted, asked), batch, fitted, config.weights)
         return total, dict(parts)
 
     return loss

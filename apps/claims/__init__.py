@@ -8,6 +8,7 @@ from apps.claims.answering import abilities, easy_vqa, grounding
 from apps.claims.claim import Claim
 from apps.claims.costs import cold_start, memory_8192, shared_samples
 from apps.claims.documents import beats_rival, reads_documents
+from apps.claims.long_documents import BUDGET, beats_all_words, beats_within_budget, takes_two_looks
 from apps.claims.searching import beats_native, beats_zoom, few_tokens, samples_help
 
 CLAIMS: dict[str, Claim] = {
@@ -58,6 +59,24 @@ CLAIMS: dict[str, Claim] = {
                 ("detector", 0, "regressing the box at once from the same words"),
                 ("match", 0, "matching strings"),
             )
+        ),
+        Claim(
+            "documents-long",
+            f"on 10 to 40 pages with at most {BUDGET} particles a step, the flow beats one step with the same network",
+            "higher, >= 10 points for evidence under 0.5 % of the page",
+            beats_within_budget,
+        ),
+        Claim(
+            "documents-long-free",
+            f"and with {BUDGET} particles beats one step that weighs every word of the 10 to 40 pages",
+            "higher",
+            beats_all_words,
+        ),
+        Claim(
+            "documents-two-looks",
+            "what one step finds tells the next where to look: questions whose answer stands beside something unnamed",
+            ">= 10 points above one step where two tables have to be read",
+            takes_two_looks,
         ),
     )
 }

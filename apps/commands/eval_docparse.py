@@ -46,6 +46,7 @@ class Command:
     kinds: tuple[str, ...] = ()  # of a benchmark's questions, such as picture signature (default: all)
     limit: int | None = None  # how many questions, drawn by --seed (default: all)
     seed: int = 0  # of the draw
+    budget: int | None = None  # most particles of any step; records only (default: as the weights were made)
     distances: bool = False  # W2 to the truth after every step; records only, slower
     pages: int = 200  # of a benchmark's document, at most
     against: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None  # result.json of another run
@@ -102,8 +103,10 @@ class Command:
             raise ConfigError("--path belongs to a benchmark; SOURCE is a folder already")
         if self._is_records and self.kinds:
             raise ConfigError("--kinds needs a benchmark; a folder of records is scored by kind anyway")
-        if not self._is_records and (self.method == "match" or self.distances):
-            raise ConfigError("--method match and --distances need a folder of records")
+        if not self._is_records and (self.method == "match" or self.distances or self.budget is not None):
+            raise ConfigError("--method match, --distances and --budget need a folder of records")
+        if self.budget is not None and (self.budget < 1 or self.method == "match"):
+            raise ConfigError(f"--budget needs 1 particle at least, and weights that have particles, got {self.budget}")
         if not self._is_records and self.path is None and self.source != "real":
             raise ConfigError(f"{self.source} is not shipped; download it and name its file or folder with --path")
         if self.weights is not None and not (self.weights / "config.json").is_file():
@@ -113,7 +116,9 @@ class Command:
         from docparse.evaluate import Reader, evaluate_reader, reader_of
         from docparse.rivals import match_reader
 
-        read: Reader = match_reader if self.method == "match" else reader_of(self._folder, self.distances)
+        read: Reader = match_reader
+        if self.method == "weights":
+            read = reader_of(self._folder, self.distances, self.budget)
         chosen = _drawn(Path(self.source), self.split, self.limit, self.seed)
         count = sum(len(numbers) for _, numbers in chosen)
         with _bar(output, count) as advance:

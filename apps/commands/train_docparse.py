@@ -16,6 +16,9 @@ from docparse.config import DocparseConfig, Fields, presets, with_fields
 from docparse.train import ReaderTraining, train_reader
 
 
+Preset = Literal["flow", "one-step", "kl", "entropy", "transport", "looks", "looks-one-step", "looks-kl"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """Train the reader of documents on records, or go on with the run in --output; it is left in OUTPUT/model.
@@ -25,7 +28,7 @@ class Command:
     """
 
     config: Annotated[ReaderTraining, tyro.conf.arg(name="")]
-    preset: Literal["flow", "one-step", "kl", "entropy", "transport"] = "flow"  # of the flow; or give --reader.*
+    preset: Preset = "flow"  # of the flow; or give --reader.*; looks: for questions that need two looks
     fields: Fields = "words"  # what the network knows of a page: its words, what patches of it look like, or both
     backbone: str = "nano"  # with patches: whose; `fovea data records --patches` has made the fields
     json: bool = False  # print the result as JSON only
