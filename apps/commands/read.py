@@ -51,12 +51,12 @@ class Command:
 
     def run(self, output: Output) -> int:
         """Open, read the pages, answer, print and write."""
-        ocr = not self.no_ocr and self.fields != "patches"
-        limits = Limits(pages=self.pages, page_seconds=self.page_seconds, ocr=ocr)
         check_question(self.question)
         check_folder(self.output)
         password = self._password()
         _check_weights(self.weights)
+        ocr = not self.no_ocr and _reads(self.weights)
+        limits = Limits(pages=self.pages, page_seconds=self.page_seconds, ocr=ocr)
         options = self._model_options()
         with open_document(self.document, limits, password=password) as document:  # its errors come before torch loads
             with output.console.status("loading the reader"):
@@ -124,6 +124,14 @@ class Command:
 def _check_weights(folder: Path | None) -> None:
     if folder is not None and not (folder / "config.json").is_file():
         raise ConfigError(f"--weights {folder}: holds no config.json; give a folder that `fovea train docparse` left")
+
+
+def _reads(folder: Path | None) -> bool:
+    """Whether the weights look at words at all; what cannot be told here is told when they are loaded."""
+    try:
+        return folder is None or bool(json.loads((folder / "config.json").read_text())["config"]["network"]["words"])
+    except (ValueError, KeyError, TypeError):
+        return True
 
 
 def _points(session: DocumentSession, page: int, box: list[float]) -> list[float] | None:
