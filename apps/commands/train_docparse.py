@@ -15,6 +15,8 @@ from backbone.errors import ConfigError
 from docparse.config import DocparseConfig, Fields, presets, with_fields
 from docparse.train import ReaderTraining, train_reader
 
+Preset = Literal["flow", "one-step", "kl", "entropy", "transport", "looks", "looks-one-step", "looks-kl"]
+
 
 Preset = Literal["flow", "one-step", "kl", "entropy", "transport", "looks", "looks-one-step", "looks-kl"]
 

@@ -105,3 +105,12 @@ def test_records_keep_what_is_found_on_the_way(tmp_path: Path) -> None:
 def test_many_pages_can_be_asked_for() -> None:
     document = make_document(1, "held_out", pages=20, kind="invoice", render=False, hops=2)
     assert len(document.pages) >= 20
+
+
+def test_tables_of_long_invoices_stay_on_their_sheets() -> None:
+    document = make_document(5043, "held_out", pages=(10, 40), render=False)
+    assert len(document.pages) >= 10
+    for page in document.pages:
+        for word in page.words:
+            assert 0 <= word.box[0] < word.box[2] <= page.width
+            assert 0 <= word.box[1] < word.box[3] <= page.height

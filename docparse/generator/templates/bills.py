@@ -141,6 +141,7 @@ def place_items(draft: Draft, y: int, bill: Bill) -> int:
     """The item table, over as many sheets as it takes; gives the y below it."""
     rows = list(bill.rows)
     ruling = ""
+    y = room(draft, y, 3)  # a table's head does not stand alone, or beyond the sheet
     while rows:
         placed = table(draft, draft.margin, y, draft.width, bill.columns, rows, ruling)
         note_table(draft, bill.columns, rows, placed, bill.name_at, skip=("Pos.", "Unit"))
