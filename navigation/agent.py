@@ -7,18 +7,19 @@ the cycle: the robot looks around, the place becomes a landmark, and the next cy
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from backbone.contracts import ActionChunk, ActionSpec, Decision, Ledger, Observation, Session
+from backbone.contracts import ActionChunk, ActionSpec, Decision, Image, Ledger, Observation, Session
 from backbone.errors import DataError, UnsupportedError, WorldError
 from backbone.rollout.agents import CLOSED
 from backbone.vlm import VLM
 from navigation import prompts
-from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, OBS, ActionMap
+from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, MOVE, OBS, RIGHT, ActionMap
 from navigation.config import NavigationConfig
 from navigation.decisions import Mode, NavigationDecision, ThoughtPiece
 from navigation.looking import Look, Views, fitted, front_of
@@ -119,6 +120,8 @@ class HydraSession:
         self._turns = 0  # fast turns of this conversation
         self._look: Look | None = None
         self._why: Why = "start"
+        self._seen: Image | None = None  # the last picture that was acted on
+        self._ahead: Image | None = None  # the same, if what was done was a step ahead
         self._asked = False
         self._closed = False
 
@@ -140,7 +143,7 @@ class HydraSession:
                 return self._decided(found, "looking", why=self._why)
             self._look = None
             return (yield from self._slow(found))
-        why = self._due()
+        why = self._due(observation)
         return self._begin_look(observation, why) if why is not None else (yield from self._fast(observation))
 
     def ask_to_think(self) -> None:
@@ -154,15 +157,25 @@ class HydraSession:
 
     # Looking
 
-    def _due(self) -> Why | None:
+    def _due(self, observation: Observation) -> Why | None:
         if not self.agent.switch.thinks:
             return None
         if not self.memory.landmarks:
             return "start"
         if self._asked:
             return "asked"
+        if self._blocked(observation):
+            return "blocked"
         why = self._switch.before(self._since)
         return why if why is not None or self._fits() else "context"
+
+    def _blocked(self, observation: Observation) -> bool:
+        """Whether the last action was a step ahead that changed nothing in the picture."""
+        config = self._config
+        if self._ahead is None or config.blocked_change == 0:
+            return False
+        now = fitted(front_of(observation), config.width, config.height).astype(np.int16)
+        return float(np.abs(now - self._ahead).mean()) < config.blocked_change
 
     def _fits(self) -> bool:
         """Whether one more fast turn has room in the context."""
@@ -184,8 +197,10 @@ class HydraSession:
         self._way, self._since = [], 0
         messages = prompts.cycle_messages(self._task, self.memory, ahead, config)
         self._talk = talk = yield Begin(messages, "reading")
-        self._turns = 0
+        self._turns, self._seen = 0, ahead
         thought, action, notes = yield from self._think(talk)
+        if self._why == "blocked" and action == MOVE:
+            action, notes = self._aside(thought), (*notes, "ahead is blocked: a turn instead")
         self._reply = prompts.slow_reply(thought, action)
         return self._moved(action, "slow", why=self._why, thought=thought, notes=notes)
 
@@ -206,6 +221,11 @@ class HydraSession:
             if not generation.finished[0]:
                 break  # too long: another one would be so as well
         return thought, (yield from self._pick(talk, MOTOR_OR_END)), tuple(notes)
+
+    def _aside(self, thought: str) -> str:
+        """The turn to the side that a thought names last; by the dice where it names none."""
+        named = re.findall(r"\b(left|right)\b", thought.lower())
+        return {"left": LEFT, "right": RIGHT}[named[-1] if named else str(self._generator.choice(("left", "right")))]
 
     def _pick(self, talk: Talk, choices: Sequence[str]) -> Asking[str]:
         if not self._config.constrained:
@@ -241,7 +261,7 @@ class HydraSession:
     def _see(self, observation: Observation) -> Asking[Talk]:
         """The conversation with the present frame as its last turn."""
         config = self._config
-        frame = fitted(front_of(observation), config.width, config.height)
+        self._seen = frame = fitted(front_of(observation), config.width, config.height)
         full = not self.agent.switch.thinks and (self._turns >= config.window or not self._fits())
         if self._talk is None or full:
             talk: Talk = yield Begin(prompts.base_messages(self._task, frame, config), "reading")
@@ -281,6 +301,7 @@ class HydraSession:
         notes: tuple[str, ...] = (),
     ) -> NavigationDecision:
         self._since += 1
+        self._ahead = self._seen if action == MOVE else None
         if action in MOTOR:
             self._way.append(action)
             self._steps += 1

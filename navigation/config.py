@@ -44,6 +44,8 @@ class NavigationConfig:
     offer_after: int = 30  # STATED [2.5]: after so many fast actions `obs` is called for
     force_after: int = 35  # STATED [2.5]: never more steps than this between two `obs`
     offer_probability: float = 0.2  # OUR CHOICE: from `offer_after` on, so much probability of `obs` is enough
+    blocked_change: float = 0.5  # OUR CHOICE of how a step ahead is known to be blocked, which calls for `obs` (STATED
+    # [2.5]): the picture changes by less on average, of 255; 0 leaves it to the model alone
     max_steps: int = 500  # OUR CHOICE: Habitat's limit of an episode
 
     # Decoding.
@@ -69,6 +71,7 @@ class NavigationConfig:
                 "the look around is offered before it is forced"
             )
         _within("offer_probability", self.offer_probability, 0.0, 1.0)
+        _within("blocked_change", self.blocked_change, 0.0, 255.0)
         _within("temperature", self.temperature, 0.0, 5.0)
         _within("hfov_deg", self.hfov_deg, 10.0, 150.0)
         _within("camera_height", self.camera_height, 0.1, 2.4)

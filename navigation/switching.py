@@ -17,8 +17,9 @@ from navigation.config import NavigationConfig
 
 Strategy = Literal["learned", "threshold", "never", "always", "fixed", "random"]
 # start: an episode's first; policy: the model wrote obs; offered and forced: the limits; strategy: a rule;
-# context: no room for another frame; asked: from outside, as stagnation does in rollouts for training.
-Why = Literal["start", "policy", "offered", "forced", "strategy", "context", "asked"]
+# blocked: a step ahead changed nothing; context: no room for another frame; asked: from outside, as stagnation does in
+# rollouts for training.
+Why = Literal["start", "policy", "offered", "forced", "strategy", "blocked", "context", "asked"]
 STREAM = 0x0B5  # keeps these dice apart from those of the decoding
 
 

@@ -30,6 +30,7 @@ WHY = {
     "policy": "the model asked for it",
     "offered": "called for by the limit",
     "forced": "forced by the limit",
+    "blocked": "the way ahead is blocked",
     "strategy": "by the rule",
     "context": "its context was full",
     "asked": "it was asked to",
