@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from backbone.errors import DataError, ModelError
+from backbone.sharding import split_like
 
 FORMAT = 1
 WEIGHTS, OPTIMIZER, RANDOM = "weights", "optimizer", "random"
@@ -172,9 +173,13 @@ def load_optimizer(optimizer: torch.optim.Optimizer, names: Mapping[int, str], c
     for key, value in stored.items():
         name, _, entry = key.rpartition("|")
         by_name.setdefault(name, {})[entry] = value
-    parameters = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+    parameters = {names[id(p)]: p for group in optimizer.param_groups for p in group["params"]}
     check_names(set(by_name) | set(parameters), parameters, str(path))
-    state = {i: by_name[name] for i, name in enumerate(parameters) if name in by_name}
+    state = {
+        i: {key: split_like(value, parameter) for key, value in by_name[name].items()}
+        for i, (name, parameter) in enumerate(parameters.items())
+        if name in by_name
+    }
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

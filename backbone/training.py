@@ -2,7 +2,8 @@
 
 Data is a pure function of a batch number, so a resumed run needs no sampler state and results do not depend on how
 batches are made. Start it plainly, or with ``accelerate launch`` or ``torchrun``: process ``r`` of ``R`` takes batches
-``r, r + R, r + 2R, ...``, gradients are averaged, and only process 0 writes.
+``r, r + R, r + 2R, ...``, gradients are averaged, and only process 0 writes. With ``sharding: full`` each process keeps
+a piece of every weight (`backbone.sharding`); checkpoints are the same files.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs, DistributedType, send_to_device
-from torch import Tensor, nn
+from torch import nn
 
 from backbone import checkpoints
-from backbone.errors import ConfigError, ModelError, TrainingError, UnsupportedError
+from backbone.errors import ConfigError, TrainingError, UnsupportedError
+from backbone.sharding import Sharding, clip_gradients, gathered
 from backbone.training_config import LossFunction, TrainingConfig, TrainingResult
-from backbone.training_support import BatchMaker, Report, StopRequest, plain_json, thread_count
+from backbone.training_support import BatchMaker, Objective, Report, StopRequest, plain_json, thread_count
 
 MAX_NON_FINITE = 3  # consecutive steps with a NaN or infinite loss or gradient before training is given up
 
@@ -47,13 +49,15 @@ def train(
     """Train the parameters of ``model`` that require a gradient; resume from ``output`` if it holds a checkpoint.
 
     Args:
-        model: Trained in place and moved to the device; its train/eval mode is restored at the end.
+        model: Trained in place and moved to the device; its train/eval mode is restored at the end. Sharded weights
+            return whole to where they were, in every process; after an error they stay in pieces.
         batch_at: Makes batch ``i``: a pure function of ``i`` with generators of its own, called in another thread.
         loss: ``(model, batch)`` to a scalar mean loss and named numbers to log; any method of the model may be used.
         config: Settings. Where they differ from those of the checkpoint the new ones win, and the log says so.
         output: Gets ``checkpoints/``, ``log.jsonl`` and ``result.json``.
         resume: False refuses a folder that already holds checkpoints.
         evaluate: ``(model, steps done)`` to numbers; runs in eval mode, without gradient, leaving random state alone.
+            Every process runs it; with sharded weights from the same random state, as it must do the same in all.
         evaluate_every: Steps between evaluations; 0 evaluates only at the end.
         stop: Set it to end after the current step. SIGINT and SIGTERM do the same when run in the main thread.
         prefetch: Batches made ahead; 0 makes them in line.
@@ -65,8 +69,8 @@ def train(
     Raises:
         TrainingError: loss or gradient was NaN or infinite for `MAX_NON_FINITE` steps in a row.
         ModelError: the checkpoint is of another set of parameters; the message names them.
-        UnsupportedError: launched with FSDP or DeepSpeed.
-        ConfigError: nothing to train, or ``resume`` is False and checkpoints exist.
+        UnsupportedError: launched with accelerate's own FSDP or DeepSpeed.
+        ConfigError: nothing to train, ``resume`` is False and checkpoints exist, or one process is to shard.
         DataError: the newest checkpoint is broken.
     """
     run = _Run(model, batch_at, loss, config, output, evaluate, evaluate_every, prefetch, config_record)
@@ -75,29 +79,13 @@ def train(
         try:
             run.begin(resume)
             result = run.loop(request)
+            run.unshard()
             if result.stopped is None and (reason := request.reason()):  # asked for during the last evaluation
                 result = replace(result, stopped=f"{reason}: all {result.steps} steps done")
             return result
         finally:
             run.close()
             model.train(was_training)
-
-
-class _Objective(nn.Module):
-    """Model and loss as one module, so that data-parallel wrapping covers every method the loss calls."""
-
-    def __init__(self, model: nn.Module, loss: LossFunction, precision: str) -> None:
-        super().__init__()
-        self.model, self.loss, self.precision = model, loss, precision
-
-    def forward(self, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        device = next(self.model.parameters()).device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-            value, metrics = self.loss(self.model, batch)
-        if value.ndim != 0:
-            raise ModelError(f"the loss must be a scalar tensor, got shape {tuple(value.shape)}; average it")
-        numbers = {k: torch.as_tensor(v, dtype=torch.float32, device=device).detach() for k, v in metrics.items()}
-        return value.float(), numbers
 
 
 class _Run:
@@ -124,15 +112,18 @@ class _Run:
         self.accelerator = Accelerator(cpu=no_gpu, mixed_precision="no", kwargs_handlers=[unused])  # autocast per run
         if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
             raise UnsupportedError(
-                f"{self.accelerator.distributed_type} shards parameters; launch data-parallel instead"
+                f"launched with {self.accelerator.distributed_type.value}, which would take the weights over from this "
+                "loop; to shard them start plainly (torchrun --nproc-per-node N) and set sharding to full"
             )
+        if config.sharding == "full" and self.accelerator.num_processes < 2:
+            raise ConfigError("sharding full needs several processes (torchrun --nproc-per-node N), this is one alone")
         self.record = {"training": asdict(config), **dict(config_record or {})}
         self.report = Report(output, self.record, enabled=self.accelerator.is_main_process)
         self.batches = BatchMaker(batch_at, prefetch, self.accelerator.process_index, self.accelerator.num_processes)
-        self.names = {id(p): n for n, p in model.named_parameters() if p.requires_grad}
-        if not self.names:
+        if not any(p.requires_grad for p in model.parameters()):
             raise ConfigError("no parameter of the model requires a gradient; unfreeze some or attach an adapter")
-        self.objective = _Objective(model, loss, config.precision)
+        self.objective = Objective(model, loss, config.precision)
+        self.sharding: Sharding | None = None
         self.step, self.saved_step, self.non_finite = 0, -1, 0
         self.seconds, self.started, self.saved_at = 0.0, time.monotonic(), time.monotonic()
         self.metrics: dict[str, float] = {}
@@ -143,16 +134,21 @@ class _Run:
         checkpoint = self._newest(resume)
         if checkpoint:
             checkpoints.load_weights(self.model, checkpoint)
+        if config.sharding == "full":
+            self.sharding = Sharding(self.objective, accelerator.device, config.precision)
+        self.names = {id(p): n for n, p in self.model.named_parameters() if p.requires_grad}
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         groups = [
             {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
             {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         groups = [g for g in groups if g["params"]]
-        self.model.to(accelerator.device)
+        if self.sharding is None:
+            self.model.to(accelerator.device)
         self.raw_optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, fused=True)
         self.parameters = [p for group in groups for p in group["params"]]  # type: ignore[attr-defined]
-        self.wrapped, self.optimizer = accelerator.prepare(self.objective, self.raw_optimizer)
+        self.wrapped: Any = self.objective if self.sharding else accelerator.prepare(self.objective)
+        self.optimizer = accelerator.prepare(self.raw_optimizer)
         checkpoints.seed_everything(config.seed + accelerator.process_index)
         if checkpoint:
             self._restore(checkpoint)
@@ -218,15 +214,18 @@ class _Run:
         """One optimiser step over ``accumulate`` batches; skipped, and counted, if it is not finite."""
         accelerator, config = self.accelerator, self.config
         total = torch.zeros((), device=accelerator.device)
+        if self.sharding:
+            self.sharding.share_buffers()
         for micro in range(config.accumulate):
             batch = send_to_device(self.batches.next(), accelerator.device)
             last = micro == config.accumulate - 1
-            with contextlib.nullcontext() if last else accelerator.no_sync(self.wrapped):
+            # pieces are summed at once: to wait would mean to keep whole gradients
+            with contextlib.nullcontext() if last or self.sharding else accelerator.no_sync(self.wrapped):
                 value, numbers = self.wrapped(batch)
                 accelerator.backward(value / config.accumulate)
             total += value.detach() / config.accumulate
             self.report.add(numbers)
-        norm = accelerator.clip_grad_norm_(self.parameters, config.clip)
+        norm = clip_gradients(self.parameters, config.clip)
         value = accelerator.gather(total[None]).mean()
         self.step += 1
         if bool(torch.isfinite(value) & torch.isfinite(norm)):
@@ -251,9 +250,11 @@ class _Run:
             raise TrainingError(f"{text}; {kept}; lower learning_rate or clip, or look at the batches of these steps")
 
     def _evaluate(self) -> None:
-        assert self.evaluate is not None  # noqa: S101 - for the type checker; callers test it
+        evaluate = self.evaluate
+        assert evaluate is not None  # noqa: S101 - for the type checker; callers test it
         with self._quiet():
-            numbers = {f"evaluate/{k}": float(v) for k, v in self.evaluate(self.model, self.step).items()}
+            found = self.objective(None, lambda model: evaluate(model, self.step))
+        numbers = {f"evaluate/{k}": float(v) for k, v in found.items()}
         self.metrics.update(numbers)
         self.report.write("evaluate", step=self.step, **numbers)
 
@@ -263,6 +264,8 @@ class _Run:
         modes = [(module, module.training) for module in self.model.modules()]
         state = checkpoints.random_state()
         self.model.eval()
+        if self.sharding:
+            checkpoints.seed_everything((self.config.seed + 1009 * self.step) % 2**32)
         try:
             with torch.no_grad():
                 yield
@@ -270,19 +273,20 @@ class _Run:
             for module, mode in modes:
                 module.training = mode
             checkpoints.set_random_state(state)
+            if self.sharding:
+                self.sharding.split()
 
     def _checkpoint(self) -> Path:
         """Write a checkpoint unless this very step has one."""
         rows = self.accelerator.gather(
             {k: v[None].to(self.accelerator.device) for k, v in checkpoints.random_state().items()}
         )
-        if self.accelerator.is_main_process and self.step != self.saved_step:
-            optimizer = checkpoints.optimizer_tensors(self.raw_optimizer, self.names)
-            tensors = {
-                checkpoints.WEIGHTS: checkpoints.trained_tensors(self.model),
-                checkpoints.OPTIMIZER: optimizer,
-                checkpoints.RANDOM: rows,
-            }
+        writes = self.accelerator.is_main_process
+        if self.step != self.saved_step and (writes or self.sharding):
+            weights = gathered(checkpoints.trained_tensors(self.model), writes)
+            optimizer = gathered(checkpoints.optimizer_tensors(self.raw_optimizer, self.names), writes)
+        if writes and self.step != self.saved_step:
+            tensors = {checkpoints.WEIGHTS: weights, checkpoints.OPTIMIZER: optimizer, checkpoints.RANDOM: rows}
             state = {
                 "batches": self.batches.position,
                 "seconds": self._elapsed(),
@@ -306,6 +310,11 @@ class _Run:
         result = TrainingResult(self.step, self._elapsed(), self.report.finite(self.metrics), checkpoint, stopped)
         self.report.finish(asdict(result) | {"checkpoint": str(checkpoint)})
         return result
+
+    def unshard(self) -> None:
+        """Whole weights again, if they were in pieces; all processes must come here."""
+        if self.sharding:
+            self.sharding.restore()
 
     def close(self) -> None:
         """Stop the batch thread and leave the model unwrapped."""

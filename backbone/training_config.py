@@ -32,7 +32,8 @@ class TrainingConfig:
     rises linearly to ``learning_rate`` over ``warmup_fraction`` of the steps, then falls along a cosine to
     ``final_fraction`` of it. ``weight_decay`` applies to matrices only, ``clip`` is the largest gradient norm, and
     ``threads`` the CPU threads of torch (None: as they are). A checkpoint is written every
-    ``checkpoint_minutes`` (0: at every step) and at the end; the newest ``keep`` stay.
+    ``checkpoint_minutes`` (0: at every step) and at the end; the newest ``keep`` stay. ``sharding`` says what processes
+    of one run share out: ``none`` of the weights, or ``full``, so that each holds a piece of every one.
     """
 
     steps: int
@@ -49,6 +50,7 @@ class TrainingConfig:
     keep: int = 2
     log_every: int = 20
     threads: int | None = None
+    sharding: Literal["none", "full"] = "none"
 
     def __post_init__(self) -> None:
         rules = {
@@ -66,6 +68,7 @@ class TrainingConfig:
             "keep": self.keep >= 1,
             "log_every": self.log_every >= 1,
             "threads": self.threads is None or self.threads >= 1,
+            "sharding": self.sharding in ("none", "full"),
         }
         wrong = [f"{name}={getattr(self, name)!r}" for name, good in rules.items() if not good]
         if wrong:

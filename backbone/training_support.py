@@ -21,10 +21,34 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from torch import Tensor
+from torch import Tensor, nn
+
+from backbone.errors import ModelError
+from backbone.training_config import LossFunction
 
 logger = logging.getLogger("backbone.training")
 LINE_SECONDS = 30.0  # between plain progress lines
+
+
+class Objective(nn.Module):
+    """Model and loss as one module, so that data-parallel wrapping covers every method the loss calls."""
+
+    def __init__(self, model: nn.Module, loss: LossFunction, precision: str) -> None:
+        """``precision`` is ``fp32`` or ``bf16``."""
+        super().__init__()
+        self.model, self.loss, self.precision = model, loss, precision
+
+    def forward(self, batch: Any, call: Callable[[nn.Module], Any] | None = None) -> Any:
+        """Loss and named numbers of a batch, or what ``call`` makes of the model: in here sharded weights gather."""
+        if call is not None:
+            return call(self.model)
+        device = next(self.model.parameters()).device
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            value, metrics = self.loss(self.model, batch)
+        if value.ndim != 0:
+            raise ModelError(f"the loss must be a scalar tensor, got shape {tuple(value.shape)}; average it")
+        numbers = {k: torch.as_tensor(v, dtype=torch.float32, device=device).detach() for k, v in metrics.items()}
+        return value.float(), numbers
 
 
 class BatchMaker:

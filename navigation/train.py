@@ -64,6 +64,7 @@ class StageTraining:
     epochs: float = 2.0  # STATED: 2, 2 and 3
     steps: int | None = None  # instead of ``epochs``
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # STATED bf16; auto: where the processor computes in it
+    sharding: Literal["none", "full"] = "none"  # full: under torchrun, each process holds a piece of every weight
     questions: Questions = field(default_factory=Questions)
     store_mebibytes: int = 8192  # of features kept where the tower is frozen; 0 computes them every time
     guidance: float = 0.0  # weight of telling heads where to look; the tower must rest
@@ -92,6 +93,11 @@ class StageTraining:
             raise ConfigError(
                 f"training: guidance must lie in [0, 100) and needs a tower that rests and a store of features, got "
                 f"{self.guidance} with tower {self.tower} and store_mebibytes {self.store_mebibytes}"
+            )
+        if self.sharding == "full" and self.tower == "frozen" and self.store_mebibytes:
+            raise ConfigError(
+                "training: with sharding full all processes must run the same blocks, but each would keep features of "
+                "its own pictures; set store_mebibytes to 0, or let the tower learn"
             )
         if self.batch % self.accumulate:
             raise ConfigError(f"training: batch {self.batch} must be a multiple of accumulate {self.accumulate}")
@@ -131,6 +137,7 @@ class StageTraining:
             clip=self.clip,
             accumulate=self.accumulate,
             precision=self.resolved_precision,
+            sharding=self.sharding,
             seed=self.seed,
             checkpoint_minutes=self.checkpoint_minutes,
             log_every=self.log_every,

@@ -7,10 +7,11 @@ Rank, alpha, epochs and "both sides" come from second-hand accounts. The rest is
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -44,6 +45,7 @@ class CircuitTraining:
     learning_rate: float = 1e-4  # OUR CHOICE: cosine
     warmup_fraction: float = 0.03  # OUR CHOICE
     precision: str = "bf16"
+    sharding: Literal["none", "full"] = "none"  # full: under torchrun, each process holds a piece of every weight
     seed: int = 0
     steps: int | None = None  # instead of ``epochs``
     targets: str = field(default=TARGETS, repr=False)
@@ -65,6 +67,7 @@ class CircuitTraining:
             warmup_fraction=self.warmup_fraction,
             accumulate=self.accumulate,
             precision=self.precision,  # type: ignore[arg-type] # checked there
+            sharding=self.sharding,
             seed=self.seed,
         )
 
@@ -108,7 +111,8 @@ def train_circuit(
     finally:
         for weight in weights:
             weight.requires_grad_(False)
-    vlm.adapters.save(name, output / "adapter")
+    if int(os.environ.get("RANK", "0")) == 0:  # under torchrun all processes hold the same weights
+        vlm.adapters.save(name, output / "adapter")
     return result
 
 

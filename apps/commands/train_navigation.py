@@ -56,6 +56,7 @@ class Command(ModelOptions):
     guidance: float | None = None  # weight of telling attention heads where to look; for small models
     sight: str | None = None  # directory of the classifiers that guide; default: the shipped ones
     threads: int | None = None  # of torch on a CPU
+    sharding: Literal["none", "full"] = "none"  # full, under torchrun: stage1 and stage2 with weights in pieces
 
     # Of irft alone.
     world: Literal["rooms", "habitat"] = DEFAULT_WORLD
@@ -72,6 +73,8 @@ class Command(ModelOptions):
         self.check()
         if self.stage in ("stage1", "stage2") and not self.data:
             raise ConfigError(f"{self.stage} needs --data DIR, as made by: fovea data navigation {self.stage}")
+        if self.sharding != "none" and self.stage not in ("stage1", "stage2"):
+            raise ConfigError(f"{self.stage} runs in one process; sharding {self.sharding} is for stage1 and stage2")
         folder = self.output or Path("runs") / f"navigation-{self.stage}"
         check_folder(folder)
         if self.stage == "sight":
@@ -93,7 +96,7 @@ class Command(ModelOptions):
             changes["alpha"] = 2 * self.rank
         if self.questions is not None:
             changes["questions"] = replace(base.questions, share=self.questions)
-        return replace(base, seed=self.seed, **changes), NavigationConfig.preset(preset)
+        return replace(base, seed=self.seed, sharding=self.sharding, **changes), NavigationConfig.preset(preset)
 
     def _sight(self, folder: Path, output: Output) -> int:
         from backbone.local import LocalVLM

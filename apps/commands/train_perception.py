@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -62,6 +64,8 @@ class Command(ModelOptions):
     def _records(self, vlm: LocalVLM, settings: CircuitTraining, output: Output) -> list[Record]:
         """The mined records, from the folder if they are complete there; a half-mined folder is mined again."""
         final, partial = self.output / "records", self.output / "records.part"
+        while int(os.environ.get("RANK", "0")) > 0 and not final.is_dir():  # under torchrun process 0 mines for all
+            time.sleep(1.0)
         if not final.is_dir():
             if partial.exists():
                 shutil.rmtree(partial)
