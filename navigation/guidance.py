@@ -72,6 +72,7 @@ class Mentions:
             if "<think" in text:
                 aim = DOOR if _through_door(text) else what
                 found += self._of_thought(tokens, begin, end, text, before, what)
+                found += self._of_verdict(tokens, begin, end, text, before - VIEWS, what)
                 plan, view = self._plan(tokens, begin, end, text)
                 if before >= VIEWS and aim in self.classes:
                     pictures = (before - VIEWS + view,)
@@ -82,6 +83,20 @@ class Mentions:
             if plan != (0, 0):
                 found.append(Mention(begin - 1, plan=plan))
         return found
+
+    def _of_verdict(self, tokens: list[int], begin: int, end: int, text: str, first: int, what: str) -> list[Mention]:
+        """That the object was found rests on wherever it is seen, and the side that is told on the view there."""
+        said = re.search(rf"\. ((?:The |Go to the )?{re.escape(what)}(?: is)?) ({'|'.join(SIDES)})\b", text)
+        if said is None or first < 0 or what not in self.classes:
+            return []
+        opening, side = (list(self._encode(f" {words}")) for words in said.groups())
+        at = _find(tokens, opening + side, begin, end)
+        if at < 0:
+            return []
+        kind, views = self.classes[what], tuple(range(first, first + VIEWS))
+        there = at + len(opening)
+        sides = [Mention(there + i - 1, kind, (first + SIDES.index(said[2]),)) for i in range(len(side))]
+        return [Mention(at - 1, kind, views), *sides]
 
     def _plan(self, tokens: list[int], begin: int, end: int, text: str) -> tuple[tuple[int, int], int]:
         """Where the turns and steps of a thought are written, and which of the four views they lead into."""

@@ -201,6 +201,16 @@ def test_the_numbers_of_a_plan_rest_on_what_it_leads_to(tiny_vlm_dir, plan, view
     assert any(all(i + k in places for k in range(len(ids))) for i in runs)
     told = [m.plan for m in row.mentions if m.plan != (0, 0)]
     assert [row.ids[a:b].tolist() for a, b in told] == [list(ids)] * (sum(example.learn) - 1)
+    found = [m for m in row.mentions if m.pictures == tuple(range(newest, newest + 4))]
+    if plan.startswith("No"):
+        assert not found
+    else:  # that it was found rests on all views, the side on the one of that side
+        side = next(
+            s for s in ("ahead", "left", "behind") if s in plan.replace(";", ":").replace(",", ":").split(":")[0]
+        )
+        assert vlm.tokenizer.decode(row.ids[found[0].token + 1 :]).lstrip().startswith(plan.split(",")[0].split(":")[0])
+        sides = [m for m in row.mentions if m.pictures == (newest + ("ahead", "left", "behind").index(side),)]
+        assert any(vlm.tokenizer.decode(row.ids[m.token + 1 :]).lstrip().startswith(side[:2]) for m in sides)
     fast = [m for m in row.mentions if m.pictures and m.pictures[0] > newest + 4]
     assert fast
     assert {m.kind for m in fast} == {CLASS_OF[kind]}
