@@ -20,6 +20,7 @@ class PerceptionAnswer(Answer):
     method: Method = "sparc"
     regime: Regime = 256
     choice: int | None = None  # index of the chosen option, if options were given
+    chosen: tuple[int, ...] = ()  # likewise of all that were chosen, where several may be right
     log_probs: tuple[float, ...] = ()  # natural log, of each token of the answer
     crops: tuple[Crop, ...] = ()  # the close-ups the model was given, one for each region
     rollouts: tuple[tuple[Box, ...], ...] = ()  # the boxes of each perception sample, before fusion and widening
@@ -32,6 +33,7 @@ class PerceptionAnswer(Answer):
             "method": self.method,
             "regime": self.regime,
             "choice": self.choice,
+            "chosen": list(self.chosen),
             "log_probs": list(self.log_probs),
             "rollouts": [[asdict(box) for box in boxes] for boxes in self.rollouts],
             "shown_size": list(self.shown_size),

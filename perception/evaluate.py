@@ -137,7 +137,7 @@ def _ask(searcher: Searcher, item: Item, seed: int, oracle: Oracle | None) -> di
         if oracle is not None:
             answer = oracle.answer(searcher, item, image, own_seed)
         else:
-            answer = searcher.ask(image, item.question, item.options, seed=own_seed)
+            answer = searcher.ask(image, item.question, item.options, several=bool(item.several), seed=own_seed)
         outcome = _scored(item, image, answer, looks=oracle is not None or searcher.config.method != "native")
     except CancelledError:
         raise
@@ -150,14 +150,14 @@ def _ask(searcher: Searcher, item: Item, seed: int, oracle: Oracle | None) -> di
         "size": size,
         "question": item.question,
         "options": list(item.options),
-        "answer": item.answer,
+        "answer": list(item.several) or item.answer,
         **outcome,
         "seconds": seconds,
     }
 
 
 def _scored(item: Item, image: LargeImage, answer: PerceptionAnswer, looks: bool) -> dict[str, Any]:
-    choice = answer.choice if answer.choice is not None else choose(answer.text, item.options)
+    choice, right = _choice(item, answer)
     total = answer.ledger.total()
     proposals = [box for boxes in answer.rollouts for box in boxes]
     targets = [_inside(box, image.size) for box in item.boxes] if looks else []
@@ -165,7 +165,7 @@ def _scored(item: Item, image: LargeImage, answer: PerceptionAnswer, looks: bool
         "status": "scored",
         "text": answer.text,
         "choice": choice,
-        "correct": choice == item.answer,
+        "correct": right,
         "coverage": [covered(box, answer.regions) for box in targets],
         "region_iou": [best_iou(box, answer.regions) for box in targets],
         "proposal_iou": [best_iou(box, proposals) for box in targets] if answer.rollouts else None,
@@ -181,6 +181,14 @@ def _scored(item: Item, image: LargeImage, answer: PerceptionAnswer, looks: bool
         "milliseconds": total.milliseconds,
         "notes": list(answer.notes),
     }
+
+
+def _choice(item: Item, answer: PerceptionAnswer) -> tuple[int | list[int] | None, bool]:
+    """What was chosen, None if nothing was, and whether it is right: of several, exactly the right ones."""
+    if item.several:
+        return list(answer.chosen) or None, answer.chosen == item.several
+    choice = answer.choice if answer.choice is not None else choose(answer.text, item.options)
+    return choice, choice == item.answer
 
 
 def _inside(box: Box, size: tuple[int, int]) -> Box:

@@ -40,6 +40,8 @@ class Oracle:
         """Stage 2 alone on the item's boxes; raises `DataError` if it has none."""
         if not item.boxes:
             raise DataError(f"item {item.id} has no boxes; the oracle needs a benchmark with boxes (ministar, vstar)")
+        if item.several:
+            raise DataError(f"item {item.id} has several right options, which the oracle does not ask for")
         if self.overlap is None:
             return searcher.answer_from(image, item.question, item.options, item.boxes, seed=seed)
         rng = np.random.default_rng((item.seed, 3))

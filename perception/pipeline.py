@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from backbone.contracts import Box, Image
 from backbone.vlm import VLM
@@ -35,11 +35,14 @@ class Searcher:
         question: str,
         options: Sequence[str] = (),
         *,
+        several: bool = False,
         seed: int = 0,
         cancel: threading.Event | None = None,
         on_event: OnEvent | None = None,
     ) -> PerceptionAnswer:
         """Answer ``question``; with ``options`` the text is the letter of one of them and ``choice`` its index.
+
+        Where ``several`` options may be right the text is free, and ``chosen`` holds the indices that it names.
 
         ``cancel`` ends the call within one step of generation. ``on_event`` gets progress and streamed text, in the
         calling thread.
@@ -48,7 +51,7 @@ class Searcher:
             DataError: an array that is no uint8 (H, W, 3) image, an empty question, one option or more than ten.
             CancelledError: ``cancel`` was set.
         """
-        request = self._request(image, question, options, seed, cancel, on_event)
+        request = replace(self._request(image, question, options, seed, cancel, on_event), several=several)
         if self.config.method == "native":
             return sparc.answer(request, ())
         if self.config.method == "zoom":

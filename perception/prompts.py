@@ -21,15 +21,17 @@ REASONING = "Use the close-ups for fine details.\n{question}"
 DIRECT = "{question}"
 # The zoom-tool loop, short form; hub models get the tool through their own chat template instead.
 ZOOM = "{question}\nYou may call image_zoom_in_tool with bbox_2d and label to look closer."
+# What XLRS-Bench asks where several options may be right: all their letters, separated by spaces.
+SEVERAL = "More than one option may be right. Answer with the letters of all right options only, separated by spaces."
 TOOL_NAME = "image_zoom_in_tool"
 
 
-def multiple_choice(question: str, options: Sequence[str]) -> str:
-    """The question with lettered options and the request for a letter; without options the question itself."""
+def multiple_choice(question: str, options: Sequence[str], several: bool = False) -> str:
+    """The question with lettered options and the request for a letter, or for ``several``; without options itself."""
     if not options:
         return question
     lines = [f"{letter}. {text}" for letter, text in zip(LETTERS, options, strict=False)]
-    return "\n".join([question, *lines, "Answer with the letter only."])
+    return "\n".join([question, *lines, SEVERAL if several else "Answer with the letter only."])
 
 
 def perception_messages(image: Image, question: str) -> list[Message]:

@@ -16,10 +16,12 @@ from perception.crops import Crop
 from perception.views import LargeImage, View, global_view
 
 
-def check_question(question: str, options: Sequence[str]) -> None:
-    """Raise `ConfigError` for an empty question, or for options that are too few, too many or not distinct."""
+def check_question(question: str, options: Sequence[str], several: bool = False) -> None:
+    """Raise `ConfigError` for an empty question, or for options that are too few, too many, not distinct or wanted."""
     if not question.strip():
         raise ConfigError("the question is empty; ask something about the image")
+    if several and not options:
+        raise ConfigError("several right options were asked for, but no options are given")
     if len(options) == 1 or len(options) > len(prompts.LETTERS):
         raise ConfigError(f"multiple choice needs 2 to {len(prompts.LETTERS)} options, got {len(options)}")
     if twice := sorted({option for option in options if list(options).count(option) > 1}):
@@ -38,10 +40,11 @@ class Request:
     seed: int = 0
     cancel: threading.Event | None = None
     on_event: OnEvent | None = None
+    several: bool = False  # more than one option may be right: letters are then read from a free answer
     view: View = field(init=False)
 
     def __post_init__(self) -> None:
-        check_question(self.question, self.options)
+        check_question(self.question, self.options, self.several)
         object.__setattr__(self, "view", global_view(self.image, self.vlm, self.config.longest))
 
     @property
@@ -50,9 +53,14 @@ class Request:
         return list(prompts.LETTERS[: len(self.options)])
 
     @property
+    def constraint(self) -> list[str]:
+        """What an answer must be one of; empty if it is free."""
+        return [] if self.several else self.letters
+
+    @property
     def prompt(self) -> str:
         """The question with its lettered options."""
-        return prompts.multiple_choice(self.question, self.options)
+        return prompts.multiple_choice(self.question, self.options, self.several)
 
     def generate(
         self, messages: Messages, stage: str, max_new_tokens: int, choices: Sequence[str] | None, on_text: OnText | None

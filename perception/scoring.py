@@ -32,10 +32,10 @@ def extract_letter(text: str, count: int) -> int | None:
     only "option B", the only bracketed letter, the only lone capital. "A" before a lower-case word is the article.
     """
     letters = LETTERS[:count]
-    text = _final_part(text)
+    text = final_part(text)
     if (bare := _BARE.match(text)) and bare.group(1).upper() in letters:
         return letters.index(bare.group(1).upper())
-    stated = [m for m in _STATED.finditer(text) if m.group(1) in letters and not _is_article(text, m.end(), m.group(1))]
+    stated = [m for m in _STATED.finditer(text) if m.group(1) in letters and not is_article(text, m.end(), m.group(1))]
     if stated:
         return letters.index(stated[-1].group(1))
     if (leading := _LEADING.match(text)) and (leading.group(1) or leading.group(2)) in letters:
@@ -44,7 +44,7 @@ def extract_letter(text: str, count: int) -> int | None:
         found = {
             m.group(1).upper()
             for m in pattern.finditer(text)
-            if m.group(1).upper() in letters and not (pattern is _LONE and _is_article(text, m.end(), m.group(1)))
+            if m.group(1).upper() in letters and not (pattern is _LONE and is_article(text, m.end(), m.group(1)))
         }
         if len(found) == 1:
             return letters.index(found.pop())
@@ -59,7 +59,7 @@ def match_text(text: str, options: Sequence[str]) -> int | None:
     Case, accents, punctuation, articles and spaces do not count. An option that is part of another contained option
     ("circle" in "red circle") gives way to it.
     """
-    answer = normalised(_final_part(text))
+    answer = normalised(final_part(text))
     plain = [normalised(option) for option in options]
     equal = [i for i, option in enumerate(plain) if option == answer and option]
     if equal:
@@ -89,7 +89,7 @@ def normalised(text: str) -> str:
     return " ".join(kept or words)
 
 
-def _final_part(text: str) -> str:
+def final_part(text: str) -> str:
     """What follows the thought, inside the last answer tag or box."""
     text = _THOUGHT.sub(" ", text).strip()
     for pattern in (_TAGGED, _BOXED):
@@ -99,6 +99,6 @@ def _final_part(text: str) -> str:
     return text
 
 
-def _is_article(text: str, end: int, letter: str) -> bool:
+def is_article(text: str, end: int, letter: str) -> bool:
     """Whether a capital "A" or "I" is a word of a sentence: a lower-case word follows it."""
     return letter in "AI" and re.match(r"\s+[a-z]", text[end:]) is not None

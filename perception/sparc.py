@@ -16,6 +16,7 @@ from perception.crops import Crop, choose_regions, cut, decode_regions
 from perception.fusion import fuse
 from perception.parsing import parse_regions
 from perception.request import Request, regions_of
+from perception.scoring_several import choose_several
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def answer(request: Request, crops: Sequence[Crop], notes: Sequence[str] = ()) -
         messages,
         "answering",
         request.config.max_answer_tokens,
-        request.letters,
+        request.constraint,
         lambda text: request.emit(replace(event, text=text)),
     )
     text = generation.texts[0].strip()
@@ -93,7 +94,8 @@ def answer(request: Request, crops: Sequence[Crop], notes: Sequence[str] = ()) -
         tuple(notes),
         method=request.config.method,
         regime=request.config.regime,
-        choice=request.letters.index(text) if request.options else None,
+        choice=request.letters.index(text) if request.constraint else None,
+        chosen=choose_several(text, request.options) if request.several else (),
         log_probs=generation.log_probs[0],
         crops=tuple(crops),
         shown_size=request.view.size,

@@ -19,6 +19,7 @@ from perception.answer import PerceptionAnswer, PerceptionEvent
 from perception.crops import Crop, widened
 from perception.request import Request, regions_of
 from perception.scoring import choose
+from perception.scoring_several import choose_several
 from perception.tool import InvalidCall, ZoomCall
 from perception.views import View, close_up
 
@@ -48,7 +49,7 @@ class ZoomLoop:
         while True:
             self.request.check_cancelled(f"after {turn} turns of the zoom loop")
             turn += 1
-            if self.demanded and self.request.options:
+            if self.demanded and self.request.constraint:
                 return self._constrained()
             generation = self._generate("searching", [])
             call = tool.parse_call(generation.texts[0])
@@ -56,7 +57,7 @@ class ZoomLoop:
                 return self._answered(generation)
             if self.demanded:
                 self.notes.append(f"no answer within {turn} turns: the model kept calling the tool")
-                return self._finish(_plain(generation.texts[0].split("<tool_call>")[0]), generation, None)
+                return self._free(_plain(generation.texts[0].split("<tool_call>")[0]), generation)
             self.stages.append(generation.stage)
             self.demanded = turn == self.config.zoom_turns - 1
             self._reply(call)
@@ -113,8 +114,8 @@ class ZoomLoop:
     def _answered(self, generation: Generation) -> PerceptionAnswer:
         """The turn is an answer; with options it must name one, else one more pass is constrained to the letters."""
         text = _plain(generation.texts[0])
-        if not self.request.options:
-            return self._finish(text, generation, None)
+        if not self.request.constraint:
+            return self._free(text, generation)
         index = choose(text, self.request.options)
         if index is not None:
             return self._finish(self.request.letters[index], generation, index)
@@ -126,7 +127,14 @@ class ZoomLoop:
         generation = self._generate("answering", self.request.letters)
         return self._finish(generation.texts[0], generation, self.request.letters.index(generation.texts[0]))
 
-    def _finish(self, text: str, generation: Generation, choice: int | None) -> PerceptionAnswer:
+    def _free(self, text: str, generation: Generation) -> PerceptionAnswer:
+        """A text, or the letters that it names where several options may be right."""
+        chosen = choose_several(text, self.request.options) if self.request.several else ()
+        return self._finish(text, generation, None, chosen)
+
+    def _finish(
+        self, text: str, generation: Generation, choice: int | None, chosen: tuple[int, ...] = ()
+    ) -> PerceptionAnswer:
         if not generation.finished[0]:
             self.notes.append(f"answer cut off after {len(generation.token_ids[0])} tokens")
         regions, crops = regions_of(self.crops), tuple(self.crops)
@@ -139,6 +147,7 @@ class ZoomLoop:
             method="zoom",
             regime=self.config.regime,
             choice=choice,
+            chosen=chosen,
             log_probs=generation.log_probs[0],
             crops=crops,
             rollouts=(tuple(self.boxes),),

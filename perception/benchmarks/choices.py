@@ -70,6 +70,15 @@ def letter_index(row: Row, options: Sequence[str], key: str = "answer") -> int:
     raise DataError(f"{row.where}: answer {text!r} is neither a letter A to {LETTERS[len(options) - 1]} nor an option")
 
 
+def letter_indices(row: Row, options: Sequence[str], key: str = "answer") -> tuple[int, ...]:
+    """The indices, ascending, that the answer's letters name, however they are separated ("ABD", "A, B, D")."""
+    text = text_of(row, key)
+    found = re.sub(r"[\s,;/()\[\]'\".]+", "", text).upper()
+    if not set(found) <= set(LETTERS[: len(options)]) or len(set(found)) != len(found):
+        raise DataError(f"{row.where}: answer {text!r} is not letters A to {LETTERS[len(options) - 1]}, each once")
+    return tuple(sorted(LETTERS.index(letter) for letter in found))
+
+
 def picture_of(row: Row) -> Callable[[], SourceImage]:
     """A loader for the row's only picture; raises `DataError` if it has none or several."""
     if row.pictures != 1:

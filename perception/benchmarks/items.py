@@ -19,8 +19,9 @@ class Item:
     """One question with a known answer.
 
     ``boxes`` are the evidence in pixels of the original, empty where the benchmark gives none. ``answer`` is the index
-    of the right option. ``group`` is a further division to report by (HR-Bench: the cycle of option orders). ``load``
-    decodes or draws the picture; nothing is kept between calls.
+    of the right option. ``several`` are those of all right ones, ascending, where the question says that there may be
+    more than one; `answer` is then the first of them. ``group`` is a further division to report by (HR-Bench: the cycle
+    of option orders). ``load`` decodes or draws the picture; nothing is kept between calls.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Item:
     boxes: tuple[Box, ...] = ()
     group: str = ""
     seed: int = 0
+    several: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.question.strip():
@@ -42,6 +44,12 @@ class Item:
             raise DataError(f"item {self.id}: options are not distinct: {self.options}")
         if not 0 <= self.answer < len(self.options):
             raise DataError(f"item {self.id}: answer index {self.answer} is not one of {len(self.options)} options")
+        places = range(len(self.options))
+        if self.several and [p for p in places if p in self.several] != [self.answer, *self.several[1:]]:
+            raise DataError(
+                f"item {self.id}: right options {self.several} must be places of {len(self.options)} options, "
+                f"ascending, from {self.answer} on"
+            )
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 Layout: a folder of the published Parquet files, of VLMEvalKit's ``XLRS-Bench-lite_part*.jsonl``, or of TSV, with
 ``index``, ``question``, ``multi-choice options`` (a list or one text, marked ``(A)`` ...), ``answer`` (letters),
 ``category``, ``l2-category`` and ``image`` (base64 or bytes, or a list of them). Its published split is named
-``train``. It has no boxes. Questions with several right options (overall land use) and those on two pictures (change
-detection) cannot be asked here; they are skipped and counted.
+``train``. It has no boxes. Questions of the task "Overall Land use classification" ask for all right options; as
+published, the set of letters must be exactly right, in any order. Questions on two pictures (change detection) cannot
+be asked here; they are skipped and counted, as are several letters in any other task.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from backbone.errors import DataError
-from perception.benchmarks.choices import collect, letter_index, marked_options, picture_of, text_of
+from perception.benchmarks.choices import collect, letter_index, letter_indices, marked_options, picture_of, text_of
 from perception.benchmarks.items import Benchmark, Item
 from perception.benchmarks.tables import SUFFIXES, Row, read_rows
 
 OPTIONS = "multi-choice options"
+SEVERAL = (
+    "overall land use classification"  # the task, by which the published evaluation asks for all, whatever is right
+)
 
 
 def load(path: Path) -> Benchmark:
@@ -33,13 +37,15 @@ def load(path: Path) -> Benchmark:
 def _item(row: Row) -> Item:
     options = marked_options(row.values.get(OPTIONS), row.where)
     kind = "/".join(str(row.values[k]).strip() for k in ("category", "l2-category") if row.values.get(k))
+    several = letter_indices(row, options) if SEVERAL in kind.lower() else ()
     return Item(
         id=f"xlrs-lite-{text_of(row, 'index')}",
         kind=kind or "all",
         question=text_of(row, "question"),
         options=options,
-        answer=letter_index(row, options),
+        answer=several[0] if several else letter_index(row, options),
         load=picture_of(row),
+        several=several,
     )
 
 

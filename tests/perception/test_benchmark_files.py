@@ -194,6 +194,32 @@ def test_xlrs_json_lines(tmp_path: Path) -> None:
     assert [int(i.load().resized(None)[0, 0, 0]) for i in items] == [2, 10]
 
 
+LAND_USE = "Land use classification/Overall Land use classification"
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"), [("ABD", (0, 1, 3)), ("D, B", (1, 3)), ("A C", (0, 2)), ("C", (2,)), ("['A','B']", (0, 1))]
+)
+@pytest.mark.parametrize(
+    "kinds", [{"category": LAND_USE}, dict(zip(("category", "l2-category"), LAND_USE.split("/"), strict=True))]
+)
+def test_xlrs_overall_land_use_has_several_answers(
+    tmp_path: Path, answer: str, right: tuple[int, ...], kinds: dict[str, str]
+) -> None:
+    rows = [xlrs_row(0), xlrs_row(1, answer=answer, **kinds)]
+    single, several = load_benchmark("xlrs-lite", write_xlrs(tmp_path, rows)).items
+    assert (single.several, single.answer) == ((), 2)
+    assert (several.several, several.answer) == (right, right[0])
+
+
+@pytest.mark.parametrize("answer", ["AE", "AAB", "Pond"])
+def test_xlrs_broken_several_answers_are_skipped_and_told(tmp_path: Path, answer: str) -> None:
+    rows = [xlrs_row(0), xlrs_row(1, answer=answer, category=LAND_USE)]
+    benchmark = load_benchmark("xlrs-lite", write_xlrs(tmp_path, rows))
+    assert len(benchmark.items) == 1
+    assert f"answer {answer!r} is not letters A to D" in benchmark.skipped[0]
+
+
 def test_xlrs_several_answers_and_pictures_are_skipped_and_told(tmp_path: Path) -> None:
     rows = [xlrs_row(0), xlrs_row(1, answer="ABD"), xlrs_row(2, image=[text(), text()])]
     benchmark = load_benchmark("xlrs-lite", write_xlrs(tmp_path, rows))
