@@ -58,6 +58,11 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
         "score a reader of documents, alone or against another",
         "fovea eval docparse runs/records --limit 500 --output runs/eval-flow",
     ),
+    ("eval", "thoughts"): Entry(
+        "apps.commands.eval_thoughts",
+        "what a navigating model's thoughts get right: objects found, sides, rooms, plans",
+        "fovea eval thoughts --data runs/navigation-stage2-rooms-7 --n 300",
+    ),
     ("eval", "switch"): Entry(
         "apps.commands.eval_switch",
         "calibrate when a robot should think, with a stated risk",
