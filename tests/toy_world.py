@@ -171,7 +171,7 @@ class ToyWorld(World):
 
 @dataclass(frozen=True)
 class ToyPolicyConfig:
-    """A policy with weights, memory, dice and chunks, as learned ones have. ``fault`` as in `ToyConfig`."""
+    """A policy with weights, memory, dice and chunks, as learned ones have. ``fault``: `ToyConfig`'s, hang-make."""
 
     chunk: int = 4  # actions in a chunk
     noise: float = 0.4
@@ -184,6 +184,8 @@ class ToyPolicyConfig:
         return "toy-policy"
 
     def make(self, spec: ActionSpec) -> ToyPolicy:
+        if self.fault == "hang-make":
+            time.sleep(3600)
         return ToyPolicy(spec, self)
 
 

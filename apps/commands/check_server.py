@@ -57,8 +57,11 @@ class Command:
     def _keys(self) -> dict[str, Any] | None:
         if self.keys is None:
             return None
+        from backbone.serving.keys import without_twins
+
         try:
-            found = json.loads(self.keys.read_text("utf-8"))
+            text = self.keys.read_text("utf-8")
+            found = json.loads(text, object_pairs_hook=lambda pairs: without_twins(pairs, DataError))
         except (OSError, ValueError) as error:
             raise DataError(f"{self.keys}: cannot be read as JSON ({error})") from error
         if not isinstance(found, dict) or not found:

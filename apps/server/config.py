@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from backbone.errors import ConfigError
 from backbone.serving.scan import WireLimits
 
+MAX_SEED = 2**63 - 2**32 - 1  # of the first episode, so that those after it have seeds below 2**63
 OutOfRange = Literal["clip", "refuse"]
 
 
@@ -48,8 +50,10 @@ class ServerConfig:
             raise ConfigError(f"ping_interval_s must be positive, got {self.ping_interval_s}")
         if self.out_of_range not in ("clip", "refuse"):
             raise ConfigError(f"out_of_range must be clip or refuse, got {self.out_of_range!r}")
-        if self.batch_wait_ms < 0 or self.seed < 0:
-            raise ConfigError("batch_wait_ms and seed must not be negative")
+        if not 0 <= self.batch_wait_ms < math.inf:
+            raise ConfigError(f"batch_wait_ms must be a number of milliseconds from 0, got {self.batch_wait_ms}")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise ConfigError(f"seed must be a whole number from 0 to {MAX_SEED}, got {self.seed}")
         if self.token is not None and len(self.token) < 8:
             raise ConfigError("the token is shorter than 8 characters; make one with `openssl rand -hex 16`")
         if self.max_change is not None and not all(change > 0 for change in self.max_change):

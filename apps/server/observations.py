@@ -19,6 +19,7 @@ from backbone.serving.errors import RequestError
 TEXT_KEYS = ("prompt", "instruction", "task_description")
 CONTROL_KEYS = ("reset", "seed", "time_s")
 NESTS = ("observation", "images", "depths")
+MAX_SEED = 2**63 - 1
 
 
 def _refuse(message: str) -> RequestError:
@@ -111,7 +112,7 @@ def read_request(message: Any, layout: ObservationLayout, instruction: str | Non
         )
     except DataError as error:
         raise _refuse(str(error)) from error
-    return Request(observation, _flag(control.get("reset", False)), _seed(control.get("seed")))
+    return Request(observation, _flag(control.get("reset", False)), read_seed(control.get("seed")))
 
 
 def _sort(
@@ -214,11 +215,12 @@ def _flag(value: Any) -> bool:
     return bool(value)
 
 
-def _seed(value: Any) -> int | None:
+def read_seed(value: Any) -> int | None:
+    """An episode's seed; None where none is given. Raises `RequestError` for all but whole numbers in range."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**63:
-        raise _refuse(f"seed: expected a whole number from 0, got {_what(value)}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= MAX_SEED:
+        raise _refuse(f"seed: expected a whole number from 0 to {MAX_SEED}, got {_what(value)}")
     return int(value)
 
 

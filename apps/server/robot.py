@@ -12,6 +12,7 @@ from apps.server.observations import Camera, ObservationLayout
 from backbone.contracts import ActionSpec, Observation
 from backbone.errors import ConfigError, DataError
 from backbone.rollout.failures import contained
+from backbone.serving.keys import without_twins
 from backbone.serving.spec import spec_from_plain, spec_to_plain
 from backbone.worlds.world import WorldConfig
 
@@ -83,9 +84,11 @@ def robot_of_world(config: WorldConfig) -> Robot:
 def robot_from_file(path: Path) -> Robot:
     """The robot of a JSON file with ``action`` and ``observation``; raises `DataError` naming what is wrong in it."""
     try:
-        values = json.loads(path.read_text("utf-8"))
+        values = json.loads(path.read_text("utf-8"), object_pairs_hook=lambda pairs: without_twins(pairs, DataError))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     except ValueError as error:
         raise DataError(
             f"{path}: not JSON ({error}); `fovea serve WORLD --save-spec FILE` writes one to begin with"

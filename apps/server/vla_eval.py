@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.server.conversation import Conversation, Decided
 from apps.server.links import Link
-from apps.server.observations import Request, read_request
+from apps.server.observations import Request, read_request, read_seed
 from backbone.contracts import FloatArray
 from backbone.serving.codec import pack, unpack
 from backbone.serving.errors import RequestError, WireError
@@ -120,9 +120,7 @@ def _start(payload: Mapping[str, Any], dialogue: _Dialogue) -> None:
     task = payload.get("task")
     known = {**(task if isinstance(task, Mapping) else {}), **payload}
     texts = [known[key] for key in INSTRUCTION_KEYS if isinstance(known.get(key), str)]
-    seed = known.get("seed")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise RequestError("bad_observation", f"seed: expected a whole number from 0, got {seed!r:.40}")
+    seed = read_seed(known.get("seed"))
     dialogue.instruction = texts[0] if texts else None
     dialogue.planned.clear()
     dialogue.conversation.begin(dialogue.instruction or "", seed)

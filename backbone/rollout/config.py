@@ -62,8 +62,9 @@ class RolloutConfig:
             wrong.append(f"max_steps = {self.max_steps}")
         if wrong:
             raise ConfigError(f"rollout: {', '.join(wrong)}; each must be at least 1")
-        if self.seed < 0 or self.retries < 0 or self.video < ALL_VIDEOS or self.gpus_per_worker < 0:
-            raise ConfigError(f"rollout: seed {self.seed}, retries {self.retries}, video {self.video} out of range")
+        for name, least in (("seed", 0), ("retries", 0), ("video", ALL_VIDEOS), ("gpus_per_worker", 0)):
+            if not getattr(self, name) >= least:  # also true for NaN
+                raise ConfigError(f"rollout: {name} must be at least {least}, got {getattr(self, name)}")
         if not (self.episode_timeout_s > 0 and self.start_timeout_s > 0):
             raise ConfigError("rollout: episode_timeout_s and start_timeout_s must be positive seconds")
         if self.backend == "serial" and self.workers != 1:

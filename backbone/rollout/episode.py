@@ -17,7 +17,7 @@ from backbone.errors import DataError, WorldError
 from backbone.rollout.agents import open_session
 from backbone.rollout.config import Episode
 from backbone.rollout.failures import describe_error, suppressed
-from backbone.rollout.limits import Overtime, Watch, unwatched
+from backbone.rollout.limits import FOREVER_S, Overtime, Watch, unwatched
 from backbone.rollout.results import Costs, EpisodeError, EpisodeResult
 from backbone.worlds.world import Info, World, check_action
 
@@ -269,7 +269,7 @@ class EpisodeRun:
         if remaining <= 0:
             raise Overtime
         if math.isinf(remaining):
-            remaining = 1e9  # what timers and shared memory can hold
+            remaining = FOREVER_S
         started = time.perf_counter()
         try:
             with self._settings.watch(self.episode.index, remaining):

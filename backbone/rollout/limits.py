@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 SEVERAL = -2  # stands for the index while one inference serves several episodes
 NONE = -1  # no call is going on
+FOREVER_S = 1e9  # what timers and shared memory can hold
 
 
 class Overtime(BaseException):

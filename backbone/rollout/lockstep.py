@@ -17,7 +17,7 @@ from backbone.rollout.agents import BatchedAgent
 from backbone.rollout.config import Episode
 from backbone.rollout.episode import EpisodeRun, EpisodeSettings
 from backbone.rollout.failures import ASKED, suppressed
-from backbone.rollout.limits import SEVERAL
+from backbone.rollout.limits import FOREVER_S, SEVERAL
 from backbone.rollout.results import EpisodeResult
 from backbone.rollout.video import Film
 from backbone.worlds.world import World
@@ -122,7 +122,7 @@ class Lockstep:
         started = time.perf_counter()
         limit = max(min(run.remaining_s for run in runs), 0.0)
         try:
-            with self._settings.watch(SEVERAL, min(limit, 1e9)):
+            with self._settings.watch(SEVERAL, min(limit, FOREVER_S)):
                 decisions = agent.act_many([run.session for run in runs], [run.observation for run in runs])
             if len(decisions) != len(runs):
                 raise DataError(f"act_many gave {len(decisions)} decisions for {len(runs)} sessions")

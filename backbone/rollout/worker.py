@@ -9,16 +9,18 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from backbone.errors import WorldError
 from backbone.rollout.config import Episode, RolloutConfig
 from backbone.rollout.episode import EpisodeSettings
 from backbone.rollout.failures import contained, describe_error, suppressed
-from backbone.rollout.limits import SharedWatch, Stopped, Watch, alarm
+from backbone.rollout.limits import FOREVER_S, SEVERAL, Overtime, SharedWatch, Stopped, Watch, alarm
 from backbone.rollout.lockstep import Lockstep, Task
 from backbone.rollout.store import film_path
 from backbone.rollout.video import Film
@@ -32,17 +34,22 @@ ORPHAN_GRACE_S = 5.0  # for worlds to be closed after the parent died
 
 @contextlib.contextmanager
 def opened(config: RolloutConfig, watch: Watch) -> Iterator[Lockstep]:
-    """The world and the agent of ``config``, ready to run episodes; both are closed afterwards."""
+    """The world and the agent of ``config``, ready to run episodes; both are closed afterwards.
+
+    Raises `WorldError` where either of them is not there within the settings' ``start_timeout_s``.
+    """
 
     def make_world() -> World:
-        with contained(f"the world {config.world.world} cannot be opened"):
+        what = f"the world {config.world.world} cannot be opened"
+        with contained(what), _in_time(what, config.start_timeout_s, watch):
             return config.world.make()
 
     world = make_world()
     lockstep: Lockstep | None = None
     agent = None
     try:
-        with contained(f"the agent {config.agent.agent} cannot be made"):
+        what = f"the agent {config.agent.agent} cannot be made"
+        with contained(what), _in_time(what, config.start_timeout_s, watch):
             agent = config.agent.make(world.action_spec)
         settings = EpisodeSettings(
             execute=config.execute, max_steps=config.max_steps, timeout_s=config.episode_timeout_s, watch=watch
@@ -60,6 +67,20 @@ def opened(config: RolloutConfig, watch: Watch) -> Iterator[Lockstep]:
         if close is not None:
             with contained(f"the agent {config.agent.agent} cannot be closed"):
                 close()
+
+
+@contextlib.contextmanager
+def _in_time(what: str, seconds: float, watch: Watch) -> Iterator[None]:
+    """Give up what does not return; no episode is to blame for it, and all of them need it."""
+    try:
+        with watch(SEVERAL, min(seconds, FOREVER_S)):
+            yield
+    except Overtime as error:
+        at = traceback.extract_tb(error.__traceback__)[-2]  # the last frame is the alarm's own
+        raise WorldError(
+            f"{what}: it did not return within {seconds:g} s (start_timeout_s) and hung at {at.filename}:{at.lineno}; "
+            "give it more time, or look at what it waits for"
+        ) from error
 
 
 def _film(config: RolloutConfig, episode: Episode) -> Film | None:

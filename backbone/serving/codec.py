@@ -1,7 +1,8 @@
 """NumPy arrays in msgpack, in the forms of two protocols: openpi's (bytes keys) and vla-eval's (text keys, pictures).
 
 Decoding trusts nothing: `scan` bounds the frame first, then an array needs a plain number type from a fixed list, a
-shape of few, not negative sizes, and exactly as many bytes as these say. No pickle, no object or record types.
+shape of few, not negative sizes, and exactly as many bytes as these say. A key may come once in a map. No pickle, no
+object or record types.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from backbone.contracts import Image
 from backbone.errors import DataError
 from backbone.serving.errors import WireError
+from backbone.serving.keys import without_twins
 from backbone.serving.scan import WireLimits, scan
 
 Dialect = Literal["openpi", "vla-eval"]
@@ -50,12 +52,12 @@ def unpack(data: bytes, dialect: Dialect = "openpi", limits: WireLimits | None =
     """One msgpack frame as Python values; arrays are read-only views of its bytes, except decoded pictures.
 
     Raises:
-        WireError: the frame is broken, hostile, over ``limits``, or in the other dialect's form.
+        WireError: the frame is broken, hostile, over ``limits``, or in the other dialect's form, or has a key twice.
     """
     limits = limits or WireLimits()
     scan(data, limits)
     try:
-        return msgpack.unpackb(data, object_hook=_hook(dialect, limits), strict_map_key=True)
+        return msgpack.unpackb(data, object_pairs_hook=_hook(dialect, limits), strict_map_key=True)
     except WireError:
         raise
     except (ValueError, TypeError, RecursionError) as error:  # not UTF-8, keys that are lists or numbers, ...
@@ -87,7 +89,7 @@ def array_from(data: Any, dtype: Any, shape: Any) -> Array:
         raise WireError(f"array shape {shape!r:.60} refused: {error}") from error
 
 
-def _hook(dialect: Dialect, limits: WireLimits) -> Callable[[dict[Any, Any]], Any]:
+def _hook(dialect: Dialect, limits: WireLimits) -> Callable[[list[tuple[Any, Any]]], Any]:
     """What msgpack calls for every map; bound to one message because it counts that message's pictures."""
     own: Callable[[str], Any] = str.encode if dialect == "openpi" else str
     other: Callable[[str], Any] = str if dialect == "openpi" else str.encode
@@ -95,8 +97,9 @@ def _hook(dialect: Dialect, limits: WireLimits) -> Callable[[dict[Any, Any]], An
     data, dtype, shape = own("data"), own("dtype"), own("shape")
     pictures = 0
 
-    def decode(found: dict[Any, Any]) -> Any:
+    def decode(pairs: list[tuple[Any, Any]]) -> Any:
         nonlocal pictures
+        found = without_twins(pairs, WireError)
         if array_key in found:
             return array_from(found.get(data), found.get(dtype), found.get(shape))
         if foreign in found:

@@ -128,10 +128,18 @@ def _with_arrays(value: Any, arrays: list[Any]) -> Any:
     return value
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dict; a key that comes twice is no message of ours."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FrameError(f"a message has a key twice among {', '.join(key for key, _ in pairs)[:80]}")
+    return found
+
+
 def read_header(data: bytes, payload: int) -> tuple[Any, list[Any]]:
     """The body and the empty arrays to receive into. Raises `FrameError`; allocates nothing beyond ``payload``."""
     try:
-        header: dict[str, Any] = json.loads(data.decode("utf-8"))
+        header: dict[str, Any] = json.loads(data.decode("utf-8"), object_pairs_hook=_once)
         body, described = header["body"], header["arrays"]
         if len(described) > MAX_ARRAYS:
             raise FrameError(f"a message of {len(described)} arrays; the limit is {MAX_ARRAYS}")

@@ -64,6 +64,7 @@ HOSTILE = {
     "many axes": _openpi_array("|u1", [1] * 60),
     "pickle": b"\x80\x04\x95\x1b\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
     "a text frame": "hello",
+    "a key twice": b"\x82\xa6prompt\xa1a\xa6prompt\xa1b",
 }
 
 

@@ -60,7 +60,8 @@ def test_a_state_in_parts_is_joined_in_the_declared_order():
         ({"prompt": 5}, "must be text"),
         ({"instruction": "other"}, "different things"),
         ({"reset": 1}, "true or false"),
-        ({"seed": -1}, "whole number"),
+        ({"seed": -1}, "seed: expected a whole number from 0 to 9223372036854775807, got int -1"),
+        ({"seed": 2**63}, "from 0 to 9223372036854775807, got int 9223372036854775808"),
         ({"seed": True}, "whole number"),
         ({"time_s": "now"}, "a number"),
     ],
@@ -142,6 +143,9 @@ def test_a_robots_file_comes_back_and_its_faults_are_named(tmp_path):
         path.write_text(json.dumps({**good, **change}))
         with pytest.raises(DataError, match=said):
             robot_from_file(path)
+    path.write_text('{"action": {}, "observation": {}, "action": {}}')
+    with pytest.raises(DataError, match=r"arm\.json: the key 'action' comes 2 times"):
+        robot_from_file(path)
     path.write_text("{")
     with pytest.raises(DataError, match="not JSON"):
         robot_from_file(path)

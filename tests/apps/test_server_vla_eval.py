@@ -45,6 +45,9 @@ def test_vla_eval_the_whole_conversation():
         assert link.ask("observation", payload)["type"] == "error"
         assert link.ask("hello", {"protocol_version": 2})["payload"]["error"].startswith("bad_version")
         assert link.ask("dance", {})["type"] == "error"
+        for seed in (-1, 2**63, True, "1"):
+            said = link.ask("episode_start", {"seed": seed})["payload"]["error"]
+            assert said.startswith("bad_observation: seed: expected a whole number from 0 to 9223372036854775807, got")
 
 
 def test_vla_eval_gives_out_chunks_and_a_new_episode_forgets_them():

@@ -89,6 +89,8 @@ def frame(header: Any, payload: bytes = b"", claimed: int | None = None) -> byte
         frame({"body": 1, "arrays": [["<f4", [-1]]]}),
         frame({"body": 1, "arrays": [["<f4", [2]]]}, b"1234"),
         frame({"body": 1, "arrays": [["<f4", [1 << 40, 1 << 40]]]}, b"1234"),
+        frame(b'{"body": 1, "arrays": [], "body": 2}'),
+        frame(b'{"body": {"action": 1, "action": 2}, "arrays": []}'),
         frame({"body": {framing.KEY: 5}, "arrays": []}),
         frame({"body": {framing.KEY: -1}, "arrays": [["|u1", [1]]]}, b"1"),
     ],

@@ -142,6 +142,31 @@ def test_a_world_that_does_not_open_is_an_error_of_the_run(tmp_path: Path, backe
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.parametrize("backend", ["serial", "processes"])
+def test_an_agent_that_hangs_while_it_is_made_is_given_up(backend: Any) -> None:
+    agent = replace(POLICY, fault="hang-make")
+    started = time.monotonic()
+    with pytest.raises(WorldError, match=r"within 2 s[^\0]*toy_world\.py"):  # and it says where
+        run_rollout(replace(BASE, agent=agent, backend=backend, start_timeout_s=2.0))
+    assert time.monotonic() - started < 60
+    assert not multiprocessing.active_children()
+
+
+def test_a_world_that_hangs_while_it_is_opened_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, made = ToyConfig.make, []
+
+    def slow(config: ToyConfig) -> Any:
+        made.append(config)
+        if len(made) > 1:
+            time.sleep(3600)
+        return make(config)
+
+    monkeypatch.setattr(ToyConfig, "make", slow)
+    with pytest.raises(WorldError, match="the world toy cannot be opened: it did not return within 1 s"):
+        run_rollout(replace(BASE, world=ToyConfig(faults=("1:raise-step",)), start_timeout_s=1.0))
+    assert len(made) == 2
+
+
 def test_failed_episodes_are_run_again_on_demand(tmp_path: Path) -> None:
     marker = tmp_path / "died"
     world = ToyConfig(max_steps=12, faults=("1:die-once",), marker=str(marker))

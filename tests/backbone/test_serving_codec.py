@@ -51,6 +51,26 @@ def test_plain_values_come_back_equal(dialect, value):
     assert unpack(pack(value, dialect), dialect) == value
 
 
+@pytest.mark.parametrize("dialect", ["openpi", "vla-eval"])
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (b"\x82\xa4seed\x01\xa4seed\x02", "the key 'seed' comes 2 times in one map"),
+        (b"\x82\xa4seed\x01\xa4seed\x01", "'seed' comes 2 times"),  # also where both say the same
+        (b"\x81\xa1a\x83\xa1x\x01\xa1y\x02\xa1x\x03", "the key 'x' comes 2 times"),
+        (b"\x82\xc4\x04data\x01\xc4\x04data\x02", "the key 'data' comes 2 times"),
+    ],
+)
+def test_a_key_that_comes_twice_is_refused(dialect, frame, said):
+    assert isinstance(msgpack.unpackb(frame), dict)  # msgpack itself keeps the last
+    with pytest.raises(WireError, match=said):
+        unpack(frame, dialect)
+
+
+def test_text_and_bytes_are_different_keys():
+    assert unpack(b"\x82\xa1x\x01\xc4\x01x\x02") == {"x": 1, b"x": 2}
+
+
 @given(value=PLAIN)
 def test_what_msgpack_writes_passes_the_scan(value):
     scan(msgpack.packb(value), WireLimits())
