@@ -15,6 +15,7 @@ from apps.demo.config import DemoConfig
 from apps.demo.context import DemoContext
 from apps.demo.documents_desk import Desk, Shelf, load_shipped
 from apps.demo.documents_view import DOCUMENTS_CSS
+from apps.demo.fields import Page
 from apps.demo.jobs import Jobs
 from apps.demo.navigate_pilot import Pilot
 from apps.demo.navigate_run import owner_of
@@ -54,7 +55,7 @@ def build_demo(
     worlds = Jobs(config.world_deadline_s, turns=config.max_worlds)
     documents = Desk(load_reader, Jobs(config.document_deadline_s), Shelf())
     context = DemoContext(vlm, config, Jobs(config.deadline_s), worlds, documents, Pilot(hydra or HydraConfig()))
-    demo = gr.Blocks(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S))
+    demo = Page(title="Fovea", analytics_enabled=False, delete_cache=(CLEAN_EVERY_S, KEEP_UPLOADS_S))
     with demo:
         gr.HTML(HEAD)
         for name, build in TABS:

@@ -25,6 +25,7 @@ from apps.demo.documents_view import (
     positions,
     times_html,
 )
+from apps.demo.fields import whole
 from apps.demo.jobs import DeadlineError, Done, Tick
 from apps.demo.search_view import notes_html
 from apps.demo.sentences import sentence
@@ -196,16 +197,9 @@ def view_document(context: DemoContext, owner: str, page: Any, position: Any) ->
     opened = context.documents.shelf.get(owner)
     if opened is None or opened.answer is None:
         raise gr.Error("This document is no longer open; ask again.", print_exception=False)
-    last = positions(opened.answer)
-    if not _whole(page, 0, len(opened.session.pages) - 1) or not _whole(position, 1, max(last, 2)):
-        raise gr.Error(
-            f"There are pages 1 to {len(opened.session.pages)} and steps 1 to {last}.", print_exception=False
-        )
+    last = max(positions(opened.answer), 2)  # a slider has two ends
     try:
-        return page_picture(opened, int(page), int(position))
+        page = whole("page (0 is the first)", page, 0, len(opened.session.pages) - 1)
+        return page_picture(opened, page, whole("step of the flow", position, 1, last))
     except DataError as error:
         raise gr.Error(escape(sentence(error), quote=False), print_exception=False) from error
-
-
-def _whole(value: Any, least: int, most: int) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value in range(least, most + 1)

@@ -12,6 +12,7 @@ from apps.demo.documents_examples import document_examples
 from apps.demo.documents_input import READABLE, DocumentInput
 from apps.demo.documents_run import read_request, run_document, view_document
 from apps.demo.documents_view import IDLE, Course
+from apps.demo.fields import DropdownField, SliderField
 from apps.demo.search_view import message_html
 
 # On a phone the results are below the form.
@@ -71,8 +72,8 @@ def _results() -> list[gr.components.Component]:
     stages = gr.HTML(IDLE, elem_id="documents-stages")
     answer = gr.HTML(elem_id="documents-answer")
     with gr.Row():
-        page = gr.Dropdown([], label="Page", visible=False, elem_id="documents-page", scale=1, min_width=160)
-        step = gr.Slider(
+        page = DropdownField([], label="Page", visible=False, elem_id="documents-page", scale=1, min_width=160)
+        step = SliderField(
             1,
             2,
             value=2,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
+from apps.demo.fields import given, number, one_of, whole
 from apps.demo.worlds_catalogue import NAVIGATION, usable
 from apps.demo.worlds_run import MAX_SEED, PACES
 from apps.world_states import WorldState, world_state
@@ -45,15 +45,29 @@ class Setting:
 
     field: str
     label: str
-    usual: float
+    usual: float  # an int where only whole numbers will do
+    least: float
+    most: float
     step: float
     title: str  # of a run with it
 
+    @property
+    def words(self) -> str:
+        """The label with the range."""
+        return f"{self.label}, {self.least:g} to {self.most:g}"
+
+    def check(self, what: str, value: Any) -> float:
+        """``value`` if the strategy can have it; else a `DataError` that names ``what`` was given it."""
+        name = f"{what} ({self.label[0].lower()}{self.label[1:]})"
+        if isinstance(self.usual, int):
+            return whole(name, value, int(self.least), int(self.most))
+        return number(name, value, self.least, self.most)
+
 
 SETTINGS: dict[str, Setting] = {
-    "threshold": Setting("threshold", "Probability of obs from which it looks, 0 to 1", 0.5, 0.05, "threshold {:g}"),
-    "fixed": Setting("period", "Actions from one look to the next, 2 or more", 16, 1, "every {:g} actions"),
-    "random": Setting("rate", "Probability of a look before an action, 0 to 1", 0.03, 0.01, "random, {:g}"),
+    "threshold": Setting("threshold", "Probability of obs from which it looks", 0.5, 0, 1, 0.05, "threshold {:g}"),
+    "fixed": Setting("period", "Actions from one look to the next", 16, 2, MOST_STEPS, 1, "every {:g} actions"),
+    "random": Setting("rate", "Probability of a look before an action", 0.03, 0, 1, 0.01, "random, {:g}"),
 }
 
 
@@ -62,7 +76,7 @@ class Contender:
     """One way to decide."""
 
     strategy: str
-    value: float | None = None  # of the strategy's `Setting`
+    value: float | None = None  # of the strategy's `Setting`, checked by it
 
     @property
     def title(self) -> str:
@@ -76,18 +90,13 @@ class Contender:
         return self.strategy not in (*YARDSTICKS, "never")
 
     def agent(self, hydra: HydraConfig) -> AgentConfig:
-        """Its settings, on the model of ``hydra``; `ConfigError` for a value out of range."""
+        """Its settings, on the model of ``hydra``."""
         if self.strategy == "frontier":
             return FrontierConfig()
         if self.strategy == "expert":
             return ExpertConfig()
         setting = SETTINGS.get(self.strategy)
-        number: Any = self.value
-        if setting is not None and isinstance(setting.usual, int):
-            if self.value != int(number):
-                raise DataError(f"{setting.label.lower()}: expected a whole number, got {self.value:g}")
-            number = int(number)
-        changes: dict[str, Any] = {} if setting is None else {setting.field: number}
+        changes: dict[str, Any] = {} if setting is None else {setting.field: self.value}
         return replace(hydra, strategy=self.strategy, **changes)  # type: ignore[arg-type] # known: checked when read
 
 
@@ -162,38 +171,23 @@ def read_request(
     Raises:
         DataError: whatever of it is unknown, not a number, out of range, or not on this machine.
     """
-    if world not in NAVIGATION:
-        raise DataError(f"world must be one of {', '.join(NAVIGATION)}, got {str(world)[:80]!r}")
-    state = world_state(world)
+    state = world_state(one_of("world", world, NAVIGATION))
     if state.state != "ready":
         raise DataError(f"{world} cannot be used here: {state.detail}; to get it: {state.remedy}")
-    if pace not in PACES:
-        raise DataError(f"pace must be one of {', '.join(PACES)}, got {str(pace)[:80]!r}")
-    contenders = tuple(_contender(*way) for way in ways if way[0] != NOBODY)
-    if not 1 <= len(contenders) <= 2:
-        raise DataError(f"one or two ways to decide can be run at once, got {len(contenders)}")
-    limit = _whole("the limit of steps", max_steps, 1, MOST_STEPS)
-    home, start = _whole("home", home, 0, MAX_SEED), _whole("start", start, 0, MAX_SEED)
+    one_of("pace", pace, PACES)
+    called = (("strategy", "value"), ("rival", "rival_value"))  # as a script calls them
+    if not 1 <= sum(way[0] != NOBODY for way in ways) <= len(ways) <= len(called):
+        raise DataError(f"one or two ways to decide can be run at once, got {[way[0] for way in ways]}")
+    contenders = tuple(_contender(*way, *names) for way, names in zip(ways, called, strict=False) if way[0] != NOBODY)
+    limit = whole("the limit of steps", max_steps, 1, MOST_STEPS)
+    home, start = whole("home", home, 0, MAX_SEED), whole("start", start, 0, MAX_SEED)
     objects = objects_in(home)
     category = category.replace(" ", "_") if isinstance(category, str) else category  # as the page writes it
     if category not in objects:
-        raise DataError(f"home {home} has no {str(category)[:80]!r} to be found; it has {', '.join(objects)}")
+        raise DataError(f"home {home} has no {given(category)} to be found; it has {', '.join(objects)}")
     return NavigateRequest(world, home, category, start, contenders, limit, PACES[pace])
 
 
-def _contender(strategy: Any, value: Any) -> Contender:
-    if strategy not in STRATEGIES:
-        raise DataError(f"strategy must be one of {', '.join(STRATEGIES)}, got {str(strategy)[:80]!r}")
-    if strategy not in SETTINGS:
-        return Contender(strategy)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DataError(f"{SETTINGS[strategy].label.lower()}: expected a number, got {str(value)[:80]!r}")
-    contender = Contender(strategy, float(value))
-    contender.agent(HydraConfig())  # raises for what is out of range, before anything is opened
-    return contender
-
-
-def _whole(what: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value % 1:
-        raise DataError(f"{what} must be a whole number from {least} to {most}, got {str(value)[:80]!r}")
-    return int(value)
+def _contender(strategy: Any, value: Any, strategy_field: str, value_field: str) -> Contender:
+    setting = SETTINGS.get(one_of(strategy_field, strategy, STRATEGIES))
+    return Contender(strategy) if setting is None else Contender(strategy, setting.check(value_field, value))

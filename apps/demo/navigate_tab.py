@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from apps.demo.context import DemoContext
+from apps.demo.fields import DropdownField, NumberField, RadioField, SliderField, whole
 from apps.demo.navigate_choices import (
     MOST_STEPS,
     NOBODY,
@@ -53,20 +54,20 @@ def build(context: DemoContext) -> None:
 
 def _form(names: list[str]) -> list[gr.components.Component]:
     first = names[0] if names else None
-    world = gr.Radio(names, value=first, label="World", visible=len(names) > 1, elem_id="navigate-world")
+    world = RadioField(names, value=first, label="World", visible=len(names) > 1, elem_id="navigate-world")
     with gr.Row():
-        home = gr.Number(FIRST_HOME, label="Home", precision=0, minimum=0, elem_id="navigate-home", min_width=90)
-        start = gr.Number(0, label="Start", precision=0, minimum=0, elem_id="navigate-start", min_width=90)
+        home = NumberField(FIRST_HOME, label="Home", precision=0, minimum=0, elem_id="navigate-home", min_width=90)
+        start = NumberField(0, label="Start", precision=0, minimum=0, elem_id="navigate-start", min_width=90)
     objects = _objects(FIRST_HOME) if names else {"choices": [], "value": None}
-    find = gr.Dropdown(**objects, label="Find", allow_custom_value=True, elem_id="navigate-object")
+    find = DropdownField(**objects, label="Find", allow_custom_value=True, elem_id="navigate-object")
     ways = [(words, name) for name, words in STRATEGIES.items()]
-    strategy = gr.Dropdown(ways, value="learned", label="When to think", elem_id="navigate-strategy")
-    value = gr.Number(**_setting("learned"), elem_id="navigate-value")
+    strategy = DropdownField(ways, value="learned", label="When to think", elem_id="navigate-strategy")
+    value = NumberField(**_setting("learned"), elem_id="navigate-value")
     others = [("nothing", NOBODY), *ways]
-    rival = gr.Dropdown(others, value=NOBODY, label="Compared with", elem_id="navigate-rival")
-    rival_value = gr.Number(**_setting(NOBODY), elem_id="navigate-rival-value")
-    limit = gr.Slider(10, MOST_STEPS, value=USUAL_STEPS, step=10, label="Steps at most", elem_id="navigate-limit")
-    pace = gr.Radio(list(PACES), value=next(iter(PACES)), label="Pace", elem_id="navigate-pace")
+    rival = DropdownField(others, value=NOBODY, label="Compared with", elem_id="navigate-rival")
+    rival_value = NumberField(**_setting(NOBODY), elem_id="navigate-rival-value")
+    limit = SliderField(10, MOST_STEPS, value=USUAL_STEPS, step=10, label="Steps at most", elem_id="navigate-limit")
+    pace = RadioField(list(PACES), value=next(iter(PACES)), label="Pace", elem_id="navigate-pace")
     return [world, home, find, start, strategy, value, rival, rival_value, limit, pace]
 
 
@@ -81,7 +82,7 @@ def _setting(strategy: str) -> dict[str, Any]:
     setting = SETTINGS.get(strategy)
     if setting is None:
         return {"value": None, "label": "Setting", "visible": False}
-    return {"value": setting.usual, "label": setting.label, "step": setting.step, "visible": True}
+    return {"value": setting.usual, "label": setting.words, "step": setting.step, "visible": True}
 
 
 def _follow(context: DemoContext, inputs: list[gr.components.Component], run: gr.Button) -> None:
@@ -91,9 +92,8 @@ def _follow(context: DemoContext, inputs: list[gr.components.Component], run: gr
     def furnish(home: Any, wanted: Any, request: gr.Request) -> tuple[Any, Any]:
         idle = not context.worlds.owned(owner_of(str(request.session_hash)))
         try:
-            known = isinstance(home, int | float) and 0 <= home <= MAX_SEED
-            objects = gr.update(**_objects(int(home), wanted)) if known else gr.skip()
-        except FoveaError:  # a home that cannot be built says so when it is run
+            objects = gr.update(**_objects(whole("home", home, 0, MAX_SEED), wanted))
+        except FoveaError:  # a home that is none, or cannot be built, says so when it is run
             objects = gr.skip()
         return objects, gr.update(interactive=idle)
 

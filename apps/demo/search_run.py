@@ -14,6 +14,7 @@ from apps.commands.common import preset_name
 from apps.demo.charts import ledger_html
 from apps.demo.context import DemoContext
 from apps.demo.drawing import draw_boxes
+from apps.demo.fields import one_of
 from apps.demo.jobs import DeadlineError, Done, Tick
 from apps.demo.picture_input import read_picture
 from apps.demo.search_view import (
@@ -64,8 +65,8 @@ def read_request(
     """Check everything a page or a script can send; an empty field may come as None.
 
     Raises:
-        DataError: no or a broken picture, no question, too long a text, a number of options that is not 0 or 2 to 10.
-        ConfigError: an unknown method, regime or number of samples.
+        DataError: no or a broken picture, no question, too long a text, a number of options that is not 0 or 2 to 10,
+            an unknown method, regime or number of samples.
     """
     question = (question or "").strip()
     lines = tuple(line.strip() for line in (options or "").splitlines() if line.strip())
@@ -76,11 +77,15 @@ def read_request(
     if len(lines) == 1 or len(lines) > 10:
         raise DataError(f"give no options, or 2 to 10 of them, one a line; there are {len(lines)}")
     for name, value, known in (("method", method, METHODS), ("regime", regime, REGIMES), ("samples", samples, SAMPLES)):
-        if value not in known:
-            raise DataError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
+        one_of(name, value, known)
     preset = PerceptionConfig.preset(preset_name(context.vlm.name))
     config = replace(preset, method=METHODS[method], regime=REGIMES[regime], rollouts=samples)
     return SearchRequest(read_picture(path, context.config), question, lines, config)
+
+
+def drawn_method(method: Any) -> Method:
+    """The method whose steps are drawn before it is checked."""
+    return METHODS.get(method, "sparc") if isinstance(method, str) else "sparc"
 
 
 def update(**values: Any) -> tuple[Any, ...]:
@@ -97,7 +102,7 @@ def run_search(context: DemoContext, owner: str, method: str, read: Callable[[],
         method: what the page sent, for drawing the steps before it is checked.
         read: gives the checked request; called here so that its errors are shown like all others.
     """
-    times = StageTimes(METHODS.get(method, "sparc"))
+    times = StageTimes(drawn_method(method))
     try:
         yield update(stages=times.html(), picture=None, regions="", crops=[], answer="", ledger="", notes="")
         request = read()

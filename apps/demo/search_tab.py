@@ -9,8 +9,9 @@ import gradio as gr
 
 from apps.demo.context import DemoContext
 from apps.demo.examples import search_examples
+from apps.demo.fields import RadioField
 from apps.demo.picture_input import PictureInput
-from apps.demo.search_run import METHODS, REGIMES, SAMPLES, read_request, run_search
+from apps.demo.search_run import METHODS, REGIMES, SAMPLES, drawn_method, read_request, run_search
 from apps.demo.search_view import IDLE, StageTimes, message_html
 from backbone.image_files import READABLE
 
@@ -63,21 +64,21 @@ def _input_column(context: DemoContext) -> list[gr.components.Component]:
             lines=3,
             elem_id="search-options",
         )
-        method = gr.Radio(
+        method = RadioField(
             list(METHODS),
             value="SPARC",
             label="Method",
             info="SPARC looks, then answers. Native answers at once. Zoom lets the model ask for close-ups in turns.",
             elem_id="search-method",
         )
-        regime = gr.Radio(
+        regime = RadioField(
             list(REGIMES),
             value="256",
             label="Regime",
             info="Longest side of the whole picture as the model sees it, in pixels. Close-ups come from the original.",
             elem_id="search-regime",
         )
-        samples = gr.Radio(
+        samples = RadioField(
             list(SAMPLES),
             value=1,
             label="Perception samples",
@@ -161,7 +162,7 @@ def _connect(
     hidden: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     begun = gr.on(
         [ask.click, inputs[1].submit],  # type: ignore[attr-defined]
-        lambda method: (StageTimes(METHODS[method]).html(), *_buttons(running=True)),
+        lambda method: (StageTimes(drawn_method(method)).html(), *_buttons(running=True)),
         inputs[3],
         [stages, *buttons],
         **hidden,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.agents import AGENTS, agent_config
+from apps.demo.fields import one_of
 from apps.world_states import WorldState, world_state
 from apps.worlds import WORLDS, world_config_class
 from backbone.errors import DataError
@@ -88,24 +89,18 @@ def chosen_world(world: Any, value: Any) -> WorldConfig:
     Raises:
         DataError: an unknown world, one that is not ready here (with its remedy), or a value it does not have.
     """
-    if world not in WORLDS:  # a class path, which the command line allows, must not be loaded for a stranger
-        raise DataError(f"world must be one of {', '.join(WORLDS)}, got {str(world)[:80]!r}")
+    one_of("world", world, WORLDS)  # a class path, which the command line allows, must not be loaded for a stranger
     state = world_state(world)
     if state.state != "ready":
         raise DataError(f"{world} cannot be used here: {state.detail}; to get it: {state.remedy}")
     settings = dict(SHOWN.get(world, {}))
     if world in CHOICES and value not in (None, ""):
         choice = CHOICES[world]
-        if value not in choice.values():
-            known = ", ".join(choice.values())
-            raise DataError(f"{choice.label.lower()} must be one of {known}, got {str(value)[:80]!r}")
+        one_of(choice.label.lower(), value, choice.values())
         settings[choice.field] = None if value == ANY else value
     return world_config_class(world)(**settings)
 
 
 def chosen_agent(agent: Any, world: str) -> AgentConfig:
     """The config of an agent that the page names; `DataError` for others, among them addresses and class paths."""
-    names = agents_for(world)
-    if agent not in names:
-        raise DataError(f"agent must be one of {', '.join(names)} in {world}, got {str(agent)[:80]!r}")
-    return agent_config(agent)
+    return agent_config(one_of(f"agent in {world}", agent, agents_for(world)))

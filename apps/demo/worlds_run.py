@@ -11,13 +11,14 @@ from typing import Any
 import gradio as gr
 
 from apps.demo.context import DemoContext
+from apps.demo.fields import one_of, whole
 from apps.demo.jobs import DeadlineError, Done, Tick
 from apps.demo.sentences import sentence
 from apps.demo.updates import row
 from apps.demo.worlds_catalogue import chosen_agent, chosen_world
 from apps.demo.worlds_screen import Screen, Snapshot, Viewer
 from apps.demo.worlds_view import metrics_html, result_html, status_html, view_html
-from backbone.errors import CancelledError, DataError, FoveaError
+from backbone.errors import CancelledError, FoveaError
 from backbone.rollout.agents import AgentConfig
 from backbone.rollout.config import Episode
 from backbone.rollout.episode import run_episode
@@ -51,14 +52,10 @@ def read_request(world: Any, value: Any, seed: Any, agent: Any, pace: Any) -> Ru
     Raises:
         DataError: an unknown or unusable world, value, agent or pace, or a seed that is no whole number from 0 on.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | float) or seed != seed or not 0 <= seed <= MAX_SEED:
-        raise DataError(f"seed must be a whole number from 0 to {MAX_SEED}, got {str(seed)[:80]!r}")
-    if seed != int(seed):
-        raise DataError(f"seed must be a whole number, got {seed}")
-    if pace not in PACES:
-        raise DataError(f"pace must be one of {', '.join(PACES)}, got {str(pace)[:80]!r}")
+    number = whole("seed", seed, 0, MAX_SEED)
+    one_of("pace", pace, PACES)
     config = chosen_world(world, value)
-    return RunRequest(config, chosen_agent(agent, config.world), int(seed), PACES[pace])
+    return RunRequest(config, chosen_agent(agent, config.world), number, PACES[pace])
 
 
 def update(**values: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from apps.demo.context import DemoContext
+from apps.demo.fields import DropdownField, NumberField, RadioField
 from apps.demo.world_wiring import HIDDEN, HOLD_RUN, Runner, connect
 from apps.demo.worlds_catalogue import CHOICES, agents_for, choice_values, default_value, offered, usable
 from apps.demo.worlds_run import PACES, read_request, run_world
@@ -36,13 +37,13 @@ def build(context: DemoContext) -> None:
 
 def _form(names: list[str]) -> list[gr.components.Component]:
     first = names[0] if names else None
-    world = gr.Radio(names, value=first, label="World", elem_id="worlds-world")
+    world = RadioField(names, value=first, label="World", elem_id="worlds-world")
     choice = _choice(first)
-    option = gr.Dropdown(**choice, allow_custom_value=True, elem_id="worlds-option")  # values are checked by the run
-    seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="worlds-seed", info="Same seed, same episode.")
+    option = DropdownField(**choice, allow_custom_value=True, elem_id="worlds-option")  # values are checked by the run
+    seed = NumberField(0, label="Seed", precision=0, minimum=0, elem_id="worlds-seed", info="Same seed, same episode.")
     agents = agents_for(first) if first else []
-    agent = gr.Radio(agents, value=agents[0] if agents else None, label="Agent", elem_id="worlds-agent")
-    pace = gr.Radio(list(PACES), value=next(iter(PACES)), label="Pace", elem_id="worlds-pace")
+    agent = RadioField(agents, value=agents[0] if agents else None, label="Agent", elem_id="worlds-agent")
+    pace = RadioField(list(PACES), value=next(iter(PACES)), label="Pace", elem_id="worlds-pace")
     return [world, option, seed, agent, pace]
 
 
