@@ -19,7 +19,7 @@ from backbone.errors import DataError, UnsupportedError, WorldError
 from backbone.rollout.agents import CLOSED
 from backbone.vlm import VLM
 from navigation import prompts
-from navigation.actions import ALL, LEFT, MOTOR, MOTOR_OR_END, MOVE, OBS, RIGHT, ActionMap
+from navigation.actions import ALL, END, LEFT, MOTOR, MOTOR_OR_END, MOVE, OBS, RIGHT, ActionMap
 from navigation.config import NavigationConfig
 from navigation.decisions import Mode, NavigationDecision, ThoughtPiece
 from navigation.looking import Look, Views, fitted, front_of
@@ -231,6 +231,10 @@ class HydraSession:
         if not self._config.constrained:
             return FALLBACK
         choice = yield Choose(talk, choices, self._config.temperature, self._generator)
+        share = choice.log_probs.get(END) if choice.text == END else None
+        if share is not None and np.exp(share) < self._config.end_confidence:
+            others = [c for c in choices if c != END]
+            choice = yield Choose(talk, others, self._config.temperature, self._generator)
         return str(choice.text)
 
     def _listener(self) -> Callable[[str], None] | None:

@@ -35,9 +35,8 @@ class HydraConfig:
     memory_limit: int | None = None  # most landmarks; 1 is no memory
     temperature: float | None = None  # 0 is greedy
     thought_tokens: int | None = None  # longest thought
-    blocked_change: float | None = (
-        None  # change of the picture below which a step counts as blocked; 0: the model's own
-    )
+    blocked_change: float | None = None  # change of the picture below which a step counts as blocked; 0: never
+    end_confidence: float | None = None  # least probability of end at which it is done; 0: whenever it is likeliest
     constrained: bool = True  # False reads actions out of free replies
     cached: bool = True  # False encodes everything anew at every step
     cache_mebibytes: int = 256  # of encoded conversations kept
@@ -54,9 +53,8 @@ class HydraConfig:
 
     def navigation(self) -> NavigationConfig:
         """Sizes, limits and prompts; `ConfigError` for impossible ones."""
-        given = {
-            name: getattr(self, name) for name in ("memory_limit", "temperature", "thought_tokens", "blocked_change")
-        }
+        names = ("memory_limit", "temperature", "thought_tokens", "blocked_change", "end_confidence")
+        given = {name: getattr(self, name) for name in names}
         changes = {name: value for name, value in given.items() if value is not None}
         base = NavigationConfig.preset(self.preset or preset_for(self.model))
         return replace(base, constrained=self.constrained, **changes)

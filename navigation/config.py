@@ -46,6 +46,10 @@ class NavigationConfig:
     offer_probability: float = 0.2  # OUR CHOICE: from `offer_after` on, so much probability of `obs` is enough
     blocked_change: float = 0.5  # OUR CHOICE of how a step ahead is known to be blocked, which calls for `obs` (STATED
     # [2.5]): the picture changes by less on average, of 255; 0 leaves it to the model alone
+    end_confidence: float = (
+        0.0  # OUR CHOICE of how sure an end must be (STATED [2.5]: only when confident): least share
+    )
+    # of `end` among a fast turn's choices; below it the best other action is taken, where the engine tells shares
     max_steps: int = 500  # OUR CHOICE: Habitat's limit of an episode
 
     # Decoding.
@@ -72,6 +76,7 @@ class NavigationConfig:
             )
         _within("offer_probability", self.offer_probability, 0.0, 1.0)
         _within("blocked_change", self.blocked_change, 0.0, 255.0)
+        _within("end_confidence", self.end_confidence, 0.0, 1.0)
         _within("temperature", self.temperature, 0.0, 5.0)
         _within("hfov_deg", self.hfov_deg, 10.0, 150.0)
         _within("camera_height", self.camera_height, 0.1, 2.4)

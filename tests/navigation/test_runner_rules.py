@@ -1,15 +1,19 @@
-"""A step ahead that changes nothing calls for a look around, and is not tried again from there."""
+"""Rules that the runner keeps: a blocked step calls for a look around, and an end wants to be sure."""
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import pytest
 from speaking import WITH_LOOK, SpeakingVLM, seen
 
+from backbone.contracts import Stage
 from backbone.errors import ConfigError
-from navigation.actions import LEFT, MOVE, OBS, RIGHT
+from navigation.actions import END, LEFT, MOVE, OBS, RIGHT
 from navigation.agent import HydraAgent
+from navigation.choosing import Choice
 from navigation.config import NavigationConfig
 from navigation.switching import SwitchConfig
+from navigation.talking import Begin, Choose, LogProbs, Talk
 
 NANO = NavigationConfig.preset("nano")
 
@@ -68,3 +72,47 @@ def test_it_can_be_left_to_the_model_and_never_does_not_look(config, switch):
 def test_impossible_changes_are_refused(change):
     with pytest.raises(ConfigError, match="blocked_change"):
         replace(NANO, blocked_change=change)
+
+
+@dataclass
+class Torn:
+    """What a session's step asks of a model, answered here: ``end`` with a share of its own, else the first choice."""
+
+    share: float
+
+    def drive(self, session, observation):
+        step = session.step(observation)
+        request, asked = next(step), []
+        while True:
+            if isinstance(request, Choose):
+                asked.append(tuple(request.choices))
+                text = END if END in request.choices else request.choices[0]
+                answer = Choice(text, {END: math.log(self.share)} if text == END else {}, 1, Stage("choosing"))
+            elif isinstance(request, Begin):
+                answer = Talk()
+            else:
+                answer = {} if isinstance(request, LogProbs) else None
+            try:
+                request = step.send(answer)
+            except StopIteration as done:
+                return done.value, asked
+
+
+@pytest.mark.parametrize(("share", "action"), [(0.39, MOVE), (0.41, END)])
+def test_an_end_wants_to_be_sure(share, action):
+    session = session_of(config=replace(NANO, end_confidence=0.4), strategy="never")
+    decision, asked = Torn(share).drive(session, seen(10))
+    assert decision.action == action
+    assert len(asked) == (2 if action == MOVE else 1)
+    assert END not in asked[-1] or action == END
+
+
+def test_where_no_share_is_known_an_end_is_an_end():
+    session = session_of(config=replace(NANO, end_confidence=0.9), actions=[END])
+    assert acted(session, [seen(10), seen(10, True), seen(20)])[-1].action == END
+
+
+@pytest.mark.parametrize("sure", [-0.1, 1.1])
+def test_impossible_confidences_are_refused(sure):
+    with pytest.raises(ConfigError, match="end_confidence"):
+        replace(NANO, end_confidence=sure)
