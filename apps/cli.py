@@ -1,6 +1,6 @@
 """The ``fovea`` command: finds the command, parses its options, and turns every failure into one line and a code.
 
-Exit codes: 0 done, 1 a stated failure, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 a stated failure, 2 wrong usage, 3 the model gave an empty answer, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import cast
 
 from apps.commands import REGISTRY, Command
 from apps.output import Output
-from backbone.errors import CancelledError, ConfigError, FoveaError
+from backbone.errors import CancelledError, ConfigError, EmptyAnswerError, FoveaError
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+DONE, FAILED, USAGE, SILENT, INTERRUPTED = 0, 1, 2, 3, 130
+CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 an empty answer, 130 interrupted."
 # Packages that only some commands need, and the extra of `pip install` that brings them.
 EXTRAS = {
     "gradio": "demo",
@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except ConfigError as error:  # an impossible setting is wrong usage
         return _fail(str(error), USAGE)
+    except EmptyAnswerError as error:
+        return _fail(str(error), SILENT)
     except FoveaError as error:
         return _fail(str(error), FAILED)
     except ModuleNotFoundError as error:

@@ -21,6 +21,10 @@ class ModelError(FoveaError, RuntimeError):
     """Weights, tokenizer or architecture do not fit together, or the model cannot do what was asked of it."""
 
 
+class EmptyAnswerError(ModelError):
+    """The model ran and said nothing; the command line turns it into exit code 3, so that a script can ask again."""
+
+
 class UnsupportedError(ModelError):
     """This kind of model cannot do this (for example hidden states of a remote server)."""
 

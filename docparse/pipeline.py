@@ -158,7 +158,7 @@ class DocumentSession:
 
         Raises:
             DataError: of a reader of patches alone: the document is closed, or no page of it could be looked at.
-            DataError: the question is empty, has no words, or is longer than `docparse.question.MAX_QUESTION`.
+            ConfigError: the question is empty, has no words, or is longer than `docparse.question.MAX_QUESTION`.
             CancelledError: ``cancel`` was set before the answer was there.
         """
         check_question(question)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backbone.errors import DataError
+from backbone.errors import ConfigError
 from docparse.fields.text import content_tokens
 
 MAX_QUESTION = 1000  # characters
@@ -13,8 +13,8 @@ CANNOT_READ = (
 
 
 def check_question(question: str) -> None:
-    """Raise `DataError` for a question that is empty, has no word in it, or is longer than `MAX_QUESTION`."""
+    """Raise `ConfigError` for a question that is empty, has no word in it, or is longer than `MAX_QUESTION`."""
     if not question.strip() or len(question) > MAX_QUESTION:
-        raise DataError(f"a question needs 1 to {MAX_QUESTION} characters, got {len(question.strip())}")
+        raise ConfigError(f"a question needs 1 to {MAX_QUESTION} characters, got {len(question.strip())}")
     if not content_tokens(question):
-        raise DataError(f"the question {question!r} has no words; ask for something that may stand in the document")
+        raise ConfigError(f"the question {question!r} has no words; ask for something that may stand in the document")

@@ -19,7 +19,7 @@ class Command(Protocol):
     json: bool
 
     def run(self, output: Output) -> int:
-        """Do the work and return the exit code: 0 done, 1 a stated failure."""
+        """Do the work and return the exit code: 0 done, 1 a stated failure; see `apps.cli` for the others."""
         ...
 
 

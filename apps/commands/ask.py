@@ -14,6 +14,9 @@ from rich.markup import escape
 from apps.commands.common import ModelOptions, SearchOptions, check_folder
 from apps.output import Output
 from apps.printing import ledger_table, print_notes, regions_table
+from backbone.errors import EmptyAnswerError
+
+SILENT = "the model gave an empty answer"
 
 if TYPE_CHECKING:
     from backbone.images import SourceImage
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 class Command(SearchOptions, ModelOptions):
     """Answer a question about a picture, and show where the model looked and what that cost.
 
-    The picture may be a JPEG, PNG, WebP, TIFF, GIF or BMP of up to 200 megapixels.
+    The picture may be a JPEG, PNG, WebP, TIFF, GIF or BMP of up to 200 megapixels. Exit code 3: the model gave an empty
+    answer; everything else is printed and written as usual.
     """
 
     image: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGE")]  # the picture
@@ -34,7 +38,7 @@ class Command(SearchOptions, ModelOptions):
     json: bool = False  # print JSON only
 
     def run(self, output: Output) -> int:
-        """Read the picture, load the model, answer, print and write; exit code 1 if the model said nothing."""
+        """Read, load, answer, print and write; raises `EmptyAnswerError` after that if the model said nothing."""
         self.check()  # a wrong setting fails before anything slow
         config = self.config(self.model)
         from backbone.images import read_image
@@ -60,14 +64,16 @@ class Command(SearchOptions, ModelOptions):
             _write(self.output, picture, answer, record)
         self._print(output, answer, record["notes"])
         output.json(record)
-        return 0 if answer.text.strip() else 1
+        if not answer.text.strip():
+            raise EmptyAnswerError(f"{SILENT}; ask in other words, or take another model with --model")
+        return 0
 
     def _record(self, picture: SourceImage, answer: PerceptionAnswer, config: dict[str, Any]) -> dict[str, Any]:
         asked = {"image": str(self.image), "size": list(picture.size), "question": self.question}
         result = {**asked, "options": list(self.options), **answer.to_dict()}
         if answer.choice is not None:
             result["option"] = self.options[answer.choice]  # ``answer`` is its letter
-        silent = () if answer.text.strip() else ("the model gave an empty answer",)
+        silent = () if answer.text.strip() else (SILENT,)
         result["notes"] = [*picture.notes, *answer.notes, *silent]
         return {**result, "model": self.model, "seed": self.seed, "config": config}
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -96,7 +97,7 @@ class SearchOptions:
 
 
 def check_folder(folder: Path | None, flag: str = "--output") -> None:
-    """Make the directory, before anything slow is done for it; raises `ConfigError` if there cannot be one."""
+    """Make the directory, before anything slow is done for it; `ConfigError` if there can be none to write into."""
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():
@@ -105,6 +106,27 @@ def check_folder(folder: Path | None, flag: str = "--output") -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{flag} {folder} cannot be made ({error.strerror}); choose another directory") from error
+    _check_writable(folder, f"{flag} {folder}")
+
+
+def check_file(file: Path | None, flag: str) -> None:
+    """Raise `ConfigError` if no file can be written there, before anything slow is done for it; makes nothing."""
+    if file is None:
+        return
+    if file.is_dir():
+        raise ConfigError(f"{flag} {file} is a directory; give the name of a file")
+    if not file.parent.is_dir():
+        raise ConfigError(f"{flag} {file}: {file.parent} is no directory; make it first, or give another file")
+    _check_writable(file.parent, f"{flag} {file}")
+
+
+def _check_writable(folder: Path, what: str) -> None:
+    """By writing: permissions do not tell of every file system."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be written to ({error.strerror}); choose another directory") from error
 
 
 def token_from(variable: str | None, flag: str = "--token-env") -> str | None:

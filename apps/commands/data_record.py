@@ -49,7 +49,7 @@ class Command:
         from backbone.records.run import record_dataset
 
         config = self.config()
-        check_folder(self.output)
+        check_folder(config.output)
         with RunProgress(f"{self.world}, {self.agent}", config.episodes, output.console) as progress:
             result = record_dataset(config, on_begin=progress.skip, on_episode=lambda row, kept: progress.add(row))
         if not output.as_json:

@@ -29,6 +29,7 @@ class Command(ModelOptions):
         from apps.demo.app import build_demo, serve
         from navigation.agent_config import HydraConfig
 
+        self.check()
         vlm = self.load()
         hydra = HydraConfig(model=self.model, device=self.device)
         address = f"http://{self.host}:{self.port}"

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apps.commands.choices import chosen_agent, chosen_world, option, with_configs
+from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.errors import ConfigError
 from backbone.rollout.agents import AgentConfig
@@ -58,6 +59,7 @@ class Command:
         from navigation.evaluate import REPORT_FILE, evaluate
 
         config = self.config()
+        check_folder(config.output)
         found = evaluate(config, against=self.against, console=output.console)
         if not output.as_json:
             _print(output, found)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 from rich.markup import escape
 
-from apps.commands.common import ModelOptions
+from apps.commands.common import ModelOptions, check_folder
 from apps.output import Output
 from backbone.errors import ConfigError
 
@@ -43,6 +43,10 @@ class Command(ModelOptions):
                 raise ConfigError(f"no claim {name!r}; there are {', '.join(CLAIMS)}{hint}")
         if self.list:
             return _list(output, names)
+        self.check()
+        if self.items < 1:
+            raise ConfigError(f"--items must be at least 1, got {self.items}")
+        check_folder(self.output)
         bench = Workbench(self, self.output, self.items, progress=not output.as_json)
         results: dict[str, Any] = {}
         for name in names:
@@ -62,7 +66,6 @@ class Command(ModelOptions):
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             **circumstances(),
         }
-        self.output.mkdir(parents=True, exist_ok=True)
         (self.output / "results.json").write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", "utf-8")
         if not output.as_json:
             output.console.print(f"written: {escape(str(self.output / 'results.json'))}")

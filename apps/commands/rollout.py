@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, run_folder, with_named_configs
+from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.errors import ConfigError, WorldError
 from backbone.rollout.config import ALL_VIDEOS, RolloutConfig
@@ -58,6 +59,7 @@ class Command:
         from backbone.rollout.runner import run_rollout
 
         config = self.config()
+        check_folder(config.output)
         if self.ray is not None:
             check_ray_address(self.ray)
         result = run_rollout(config, console=output.console)

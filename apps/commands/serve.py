@@ -15,7 +15,7 @@ import tyro
 from rich.markup import escape
 
 from apps.commands.choices import WORLD_HELP, chosen_agent, chosen_world, named_world, option, with_configs
-from apps.commands.common import token_from
+from apps.commands.common import check_file, token_from
 from apps.output import Output
 from apps.server.config import ServerConfig
 from backbone.errors import ConfigError, DataError, FoveaError, ServerError
@@ -61,6 +61,7 @@ class Command:
     def run(self, output: Output) -> int:
         """Open the world or the file, make the agent, serve."""
         config = self.server_config()
+        check_file(self.save_spec, "--save-spec")
         if self.save_spec is None:
             from apps.server.server import check_address
 

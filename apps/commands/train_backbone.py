@@ -9,6 +9,7 @@ import tyro
 from rich.markup import escape
 
 import perception.curriculum  # noqa: F401 - importing registers its sources
+from apps.commands.common import check_folder
 from apps.output import Output
 from backbone.nano.train import NanoTrainingConfig, train_nano
 
@@ -25,6 +26,7 @@ class Command:
 
     def run(self, output: Output) -> int:
         """Train; exit code 130 if it was stopped before the end."""
+        check_folder(self.config.output)
         result = train_nano(self.config)
         model = self.config.output / "model"
         if not output.as_json:

@@ -14,9 +14,9 @@ import tyro
 from rich.markup import escape
 from rich.progress import track
 
-from apps.commands.common import ModelOptions, preset_name
+from apps.commands.common import ModelOptions, check_folder, preset_name
 from apps.output import Output
-from backbone.errors import TrainingError, UnsupportedError
+from backbone.errors import ConfigError, TrainingError, UnsupportedError
 from backbone.local import LocalVLM
 from perception.benchmarks import ministar
 from perception.config import PerceptionConfig
@@ -44,6 +44,12 @@ class Command(ModelOptions):
 
     def run(self, output: Output) -> int:
         """Mine, train, save; exit code 130 if it was stopped before the end."""
+        self.check()
+        if self.items < 1:
+            raise ConfigError(f"--items must be at least 1 scene, got {self.items}")
+        if self.teacher is not None:
+            self._teacher_options(self.teacher).check()
+        check_folder(self.output)
         vlm = self.load()
         if not isinstance(vlm, LocalVLM):
             raise UnsupportedError(f"{self.model} is not local; training needs weights in this process")
@@ -91,6 +97,8 @@ class Command(ModelOptions):
     def _teacher(self) -> Searcher | None:
         if self.teacher is None:
             return None
-        options = replace(ModelOptions(), model=self.teacher, device=self.device)
         config = replace(PerceptionConfig.preset(preset_name(self.teacher)), regime=self.teacher_regime)
-        return Searcher(options.load(), config)
+        return Searcher(self._teacher_options(self.teacher).load(), config)
+
+    def _teacher_options(self, teacher: str) -> ModelOptions:
+        return ModelOptions(model=teacher, device=self.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -66,9 +67,13 @@ def train_nano(config: NanoTrainingConfig) -> TrainingResult:
     if config.weights is not None:
         load_start(training, config.weights)
     results: list[TrainingResult] = []
-    for stage in config.stages:
+    main = int(os.environ.get("RANK", "0")) == 0  # under torchrun all processes hold the same weights
+    for number, stage in enumerate(config.stages, 1):
+        if main:
+            sys.stderr.write(f"stage {stage.name}, {number} of {len(config.stages)}\n")
+            sys.stderr.flush()
         results.append(run_stage(training, config, stage))
-        if int(os.environ.get("RANK", "0")) == 0:  # under torchrun all processes hold the same weights
+        if main:
             save_nano(model, config.model, config.output / "model", torch.float16)
         if results[-1].stopped:
             break

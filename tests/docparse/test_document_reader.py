@@ -17,7 +17,7 @@ from PIL import Image
 from pypdf import PdfReader, PdfWriter
 
 from backbone.contracts import Stage
-from backbone.errors import CancelledError, DataError, ModelError
+from backbone.errors import CancelledError, ConfigError, DataError, ModelError
 from docparse.documents import Document, Limits, Page, Word, open_document
 from docparse.fields.words import read_words
 from docparse.pipeline import NOT_HERE, DocumentAnswer, DocumentReader, DocumentSession
@@ -263,7 +263,7 @@ def test_asking_stops(reader: DocumentReader) -> None:
 def test_what_is_no_question_is_refused(reader: DocumentReader, question: str, words: str) -> None:
     session = session_of(reader, [row(["Total", "12.50"])])
     for check in (check_question, session.ask):
-        with pytest.raises(DataError, match=words):
+        with pytest.raises(ConfigError, match=words):
             check(question)
 
 
