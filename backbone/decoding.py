@@ -38,10 +38,13 @@ class Rules:
     max_new_tokens: int = 128
     stop: tuple[str, ...] = ()
     choices: tuple[str, ...] | None = None
+    top_p: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.temperature < float("inf"):
             raise ConfigError(f"temperature must be finite and not negative, got {self.temperature}")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ConfigError(f"top_p must lie above 0 and at most at 1, got {self.top_p}")
         if self.max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
         if any(not s for s in self.stop):
@@ -165,7 +168,7 @@ def decode(
         make_stepper: called when a first step is needed, so that single-token answers copy no state.
         logits: one row per sample.
         seeds: one per sample; sample ``i`` draws from its own generator, whatever the other rows are.
-        rules: temperature, ends, limits, choices.
+        rules: temperature, top_p, ends, limits, choices.
         tokenizer: for stop strings, streaming, choices and texts.
         cancel: checked before every step; raises `CancelledError`.
         on_text: receives ``(sample, piece)``.
@@ -212,13 +215,28 @@ def _choose(active: list[Sample], logits: Tensor, rules: Rules) -> list[int]:
         tokens = scores.argmax(-1)
     else:
         # One uniform number per sample against its cumulative distribution: no noise tensor of vocabulary size.
-        mass = torch.softmax(scores.double() / rules.temperature, -1).cumsum(-1)
+        scaled = nucleus(scores.double() / rules.temperature, rules.top_p)
+        mass = torch.softmax(scaled, -1).cumsum(-1)
         uniform = torch.tensor([[s.generator.random()] for s in active], dtype=torch.float64, device=mass.device)
         tokens = torch.searchsorted(mass, uniform * mass[:, -1:], right=True)[:, 0].clamp_(max=mass.shape[1] - 1)
     for sample, value in zip(active, log_probs.gather(1, tokens[:, None])[:, 0].tolist(), strict=True):
         sample.log_probs.append(value)
     chosen: list[int] = tokens.tolist()
     return chosen
+
+
+def nucleus(scores: Tensor, top_p: float) -> Tensor:
+    """Scores (R, V) with minus infinity wherever likelier tokens have the probability ``top_p`` already.
+
+    The likeliest token always stays. The rule is that of transformers' ``TopPLogitsWarper``, applied as there after the
+    temperature; rows do not depend on each other.
+    """
+    if top_p >= 1.0:
+        return scores
+    ordered, places = torch.sort(scores, dim=-1, stable=True)  # stable: the same whatever the number of rows
+    rare = torch.softmax(ordered, -1).cumsum(-1) <= 1.0 - top_p
+    rare[:, -1] = False
+    return scores.masked_fill(rare.scatter(-1, places, rare), -torch.inf)
 
 
 def _allowed(node: Trie, rules: Rules) -> list[int]:

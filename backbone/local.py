@@ -62,6 +62,7 @@ class LocalVLM(VLM):
         *,
         n: int = 1,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         choices: Sequence[str] | None = None,
@@ -72,7 +73,7 @@ class LocalVLM(VLM):
         stage: str = "generate",
     ) -> Generation:
         """See `VLM.generate`. A `Prefix` brings the adapter it was encoded with; naming another one is an error."""
-        rules = self._rules(n, temperature, max_new_tokens, stop, choices)
+        rules = self._rules(n, temperature, max_new_tokens, stop, choices, top_p)
         with self._call(_adapter_of(prompt, adapter)) as adapter:
             started = time.perf_counter()
             _check_cancel(cancel)
@@ -99,6 +100,7 @@ class LocalVLM(VLM):
         known = {
             "n",
             "temperature",
+            "top_p",
             "max_new_tokens",
             "stop",
             "choices",
@@ -112,7 +114,7 @@ class LocalVLM(VLM):
             raise ConfigError(f"generate_batch: unknown options {unknown}; known: {sorted(known)}")
         n, seed, cancel = options.get("n", 1), options.get("seed", 0), options.get("cancel")
         sampling = (options.get("temperature", 0.0), options.get("max_new_tokens", 128))
-        rules = self._rules(n, *sampling, options.get("stop", ()), options.get("choices"))
+        rules = self._rules(n, *sampling, options.get("stop", ()), options.get("choices"), options.get("top_p", 1.0))
         if not prompts:
             return []
         with self._call(options.get("adapter")) as adapter:
@@ -131,6 +133,7 @@ class LocalVLM(VLM):
         *,
         seeds: Sequence[int],
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         cancel: threading.Event | None = None,
@@ -145,13 +148,14 @@ class LocalVLM(VLM):
                 prefixes,
                 seeds=seeds,
                 temperature=temperature,
+                top_p=top_p,
                 max_new_tokens=max_new_tokens,
                 stop=stop,
                 cancel=cancel,
                 on_text=on_text,
                 stage=stage,
             )
-        rules = self._rules(1, temperature, max_new_tokens, stop, None)
+        rules = self._rules(1, temperature, max_new_tokens, stop, None, top_p)
         with self._call(states[0].adapter):
             started = time.perf_counter()
             _check_cancel(cancel)
@@ -165,13 +169,13 @@ class LocalVLM(VLM):
             return generations_of(out, [Cost(reused=len(s.ids)) for s in states], started, stage)
 
     def _rules(
-        self, n: int, temperature: float, limit: int, stop: Sequence[str], choices: Sequence[str] | None
+        self, n: int, temperature: float, limit: int, stop: Sequence[str], choices: Sequence[str] | None, top_p: float
     ) -> Rules:
         if n < 1:
             raise ConfigError(f"n must be at least 1, got {n}")
         if isinstance(stop, str) or isinstance(choices, str):
             raise ConfigError("stop and choices are sequences of strings, got one string; put it in a tuple")
-        return Rules(self._ends, temperature, limit, tuple(stop), None if choices is None else tuple(choices))
+        return Rules(self._ends, temperature, limit, tuple(stop), None if choices is None else tuple(choices), top_p)
 
     # Prefixes
 

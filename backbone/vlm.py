@@ -96,6 +96,7 @@ class VLM(ABC):
         *,
         n: int = 1,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         choices: Sequence[str] | None = None,
@@ -107,7 +108,8 @@ class VLM(ABC):
     ) -> Generation:
         """``n`` continuations that share one prefill.
 
-        ``temperature`` 0 is greedy. ``choices`` constrains the output to exactly one of the given strings (the text
+        ``temperature`` 0 is greedy. ``top_p`` (above 0, at most 1) draws from the likeliest tokens alone that together
+        have that probability. ``choices`` constrains the output to exactly one of the given strings (the text
         returned is that string, and log_probs are those of its tokens). ``cancel`` ends within one step and raises
         `CancelledError`. ``on_text(i, piece)`` streams sample ``i``. ``stage`` names the ledger entry.
         """
@@ -144,6 +146,7 @@ class VLM(ABC):
         *,
         seeds: Sequence[int],
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         cancel: threading.Event | None = None,
@@ -162,6 +165,7 @@ class VLM(ABC):
                     prefix,
                     seed=seed,
                     temperature=temperature,
+                    top_p=top_p,
                     max_new_tokens=max_new_tokens,
                     stop=stop,
                     cancel=cancel,

@@ -42,6 +42,8 @@ class PerceptionConfig:
     zoom_turns: int = 6  # OUR CHOICE: the paper gives no limit; turns of the zoom loop, the last one must answer
     zoom_prompt: ZoomPrompt = "tool"  # "tool": the tool's description as Qwen's template writes it; "short": nano's
     zoom_expand: float = 1.0  # the cookbook's tool cuts out what was asked for
+    zoom_temperature: float = 0.0  # OUR CHOICE: greedy like the other methods; Qwen3-VL's cookbook samples at 0.7,
+    zoom_top_p: float = 1.0  # from the likeliest tokens that have 0.8 together (and with top_k and a penalty, not here)
     zoom_invalid: int = 2  # OUR CHOICE: calls in a row that cannot be carried out before an answer is demanded
 
     max_search_tokens: int = 256  # OUR CHOICE: about six boxes with labels
@@ -61,6 +63,10 @@ class PerceptionConfig:
         _inside("box_expand", self.box_expand, 1.0, 10.0)
         _inside("zoom_expand", self.zoom_expand, 1.0, 10.0)
         _inside("temperature", self.temperature, 0.0, 5.0)
+        _inside("zoom_temperature", self.zoom_temperature, 0.0, 5.0)
+        _inside("zoom_top_p", self.zoom_top_p, 0.0, 1.0, open_low=True)
+        if self.zoom_top_p < 1.0 and self.zoom_temperature == 0.0:
+            raise ConfigError(f"zoom_top_p {self.zoom_top_p} does nothing at zoom_temperature 0; raise it (0.7)")
         if self.rollouts > 1 and self.temperature == 0.0:
             raise ConfigError(f"{self.rollouts} rollouts at temperature 0 are all the same; raise temperature (0.7)")
         if self.crop_cap < self.crop_shortest:

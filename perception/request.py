@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from backbone.contracts import Box
 from backbone.errors import CancelledError, ConfigError
@@ -63,9 +64,18 @@ class Request:
         return prompts.multiple_choice(self.question, self.options, self.several)
 
     def generate(
-        self, messages: Messages, stage: str, max_new_tokens: int, choices: Sequence[str] | None, on_text: OnText | None
+        self,
+        messages: Messages,
+        stage: str,
+        max_new_tokens: int,
+        choices: Sequence[str] | None,
+        on_text: OnText | None,
+        **sampling: Any,
     ) -> Generation:
-        """One greedy continuation with the reasoning adapter; ``on_text`` gets all that is written so far."""
+        """One continuation with the reasoning adapter; ``on_text`` gets all that is written so far.
+
+        It is greedy, unless ``sampling`` (``temperature``, ``top_p``, ``seed`` of `VLM.generate`) says otherwise.
+        """
         pieces: list[str] = []
 
         def collect(_: int, piece: str) -> None:
@@ -78,10 +88,10 @@ class Request:
             max_new_tokens=max_new_tokens,
             choices=choices or None,
             adapter=self.config.reasoning_adapter,
-            seed=self.seed,
             cancel=self.cancel,
             on_text=collect if self.on_event and on_text else None,
             stage=stage,
+            **{"seed": self.seed, **sampling},
         )
 
     def emit(self, event: PerceptionEvent) -> None:

@@ -1,8 +1,8 @@
 """Thinking with images, SPARC's rival: the model itself calls a zoom tool, turn by turn, until it answers.
 
 Follows Qwen3-VL's cookbook: the tool crops one region of the original or of an earlier crop, and the crop comes back
-as the tool's reply. Greedy here, where the cookbook samples, so that methods are compared under equal decoding. Crops
-follow the same size rules as SPARC's close-ups.
+as the tool's reply. The cookbook samples; here a turn is greedy unless ``zoom_temperature`` is set, so that methods are
+compared under equal decoding. Crops follow the same size rules as SPARC's close-ups.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from perception.tool import InvalidCall, ZoomCall
 from perception.views import View, close_up
 
 DEMAND = "Do not call the tool again. Answer the question now."
+SEED_STEP = 1_000_003
 _TAGS = re.compile(r"<think>.*?</think>|</?answer>|<\|[^|<>]*\|>", re.DOTALL)
 
 
@@ -63,13 +64,19 @@ class ZoomLoop:
             self._reply(call)
 
     def _generate(self, stage: str, choices: list[str]) -> Generation:
-        event = PerceptionEvent("searching", tuple(self.boxes), tuple(self.crops))
+        """A turn; one that is held to the letters is greedy, as it is with the other methods."""
+        config, event = self.config, PerceptionEvent("searching", tuple(self.boxes), tuple(self.crops))
+        sampling: dict[str, float] = {}
+        if config.zoom_temperature > 0 and not choices:
+            seed = (self.request.seed + SEED_STEP * len(self.messages)) % 2**31  # else all turns draw the same numbers
+            sampling = {"temperature": config.zoom_temperature, "top_p": config.zoom_top_p, "seed": seed}
         return self.request.generate(
             self.messages,
             stage,
             self.config.max_zoom_tokens,
             choices,
             lambda text: self.request.emit(replace(event, text=text)),
+            **sampling,
         )
 
     def _reply(self, call: ZoomCall | InvalidCall) -> None:

@@ -59,6 +59,8 @@ class SearchOptions:
     regime: Literal[256, 512, "full"] = 256  # longest side in pixels of the picture searched
     rollouts: int = 4  # perception samples, fused; 1 is greedy
     temperature: float | None = None  # of the perception samples
+    zoom_temperature: float = 0.0  # of the zoom loop's turns; 0 is greedy, as with the other methods
+    zoom_top_p: float = 1.0  # of the same: draw from the likeliest tokens alone that have this probability together
     max_crops: int | None = None  # most close-ups
     perception_adapter: str | None = None  # of the looking circuit: a LoRA directory, or a name the server knows
     reasoning_adapter: str | None = None  # of the answering circuit, likewise
@@ -68,6 +70,7 @@ class SearchOptions:
         if "://" not in model:
             self._check_adapters()
         given = {"temperature": self.temperature, "max_crops": self.max_crops}
+        given |= {"zoom_temperature": self.zoom_temperature, "zoom_top_p": self.zoom_top_p}
         changes = {key: value for key, value in given.items() if value is not None}
         base = PerceptionConfig.preset(preset_name(model))
         return replace(base, method=self.method, regime=self.regime, rollouts=self.rollouts, **changes)  # type: ignore[arg-type]

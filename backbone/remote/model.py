@@ -106,6 +106,7 @@ class RemoteVLM(VLM):
         *,
         n: int = 1,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         choices: Sequence[str] | None = None,
@@ -128,7 +129,7 @@ class RemoteVLM(VLM):
             UnsupportedError: ``prompt`` is a prefix.
             CancelledError: ``cancel`` was set; the connection was closed, which ends generation on the server.
         """
-        request = Request(n, temperature, max_new_tokens, stop, choices, adapter, seed)
+        request = Request(n, temperature, max_new_tokens, stop, choices, adapter, seed, top_p)
         return self._run([prompt], request, stage, cancel, on_text)[0]
 
     def generate_batch(

@@ -25,6 +25,7 @@ class Request:
     choices: Sequence[str] | None = None
     adapter: str | None = None
     seed: int = 0
+    top_p: float = 1.0
 
     def __post_init__(self) -> None:
         if self.n < 1 or self.max_new_tokens < 1:
@@ -33,6 +34,8 @@ class Request:
             )
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ConfigError(f"generate: temperature must be finite and not negative, got {self.temperature}")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ConfigError(f"generate: top_p must lie above 0 and at most at 1, got {self.top_p}")
         if isinstance(self.stop, str) or any(not isinstance(s, str) or not s for s in self.stop):
             raise ConfigError(f"generate: stop must be a list of non-empty strings, got {self.stop!r}")
         if self.choices is not None:
@@ -51,7 +54,7 @@ class Request:
             "model": model,
             "n": self.asked,
             "temperature": self.temperature,
-            "top_p": 1.0,
+            "top_p": self.top_p,
             "max_tokens": self.max_new_tokens,
             "logprobs": True,
             "stream": True,

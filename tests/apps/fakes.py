@@ -38,6 +38,7 @@ class ScriptedVLM(VLM):
         *,
         n: int = 1,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         choices: Sequence[str] | None = None,

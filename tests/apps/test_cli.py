@@ -227,6 +227,9 @@ def test_options_become_the_config_of_the_model(tmp_path: Path) -> None:
     config = SearchOptions(method="zoom", regime="full", rollouts=8, temperature=0.3).config("nano")
     assert (config.method, config.regime, config.rollouts, config.temperature) == ("zoom", "full", 8, 0.3)
     assert config.zoom_prompt == "short"  # nano's preset
+    assert (config.zoom_temperature, config.zoom_top_p) == (0.0, 1.0)
+    drawn = SearchOptions(method="zoom", zoom_temperature=0.7, zoom_top_p=0.8).config("nano")
+    assert (drawn.zoom_temperature, drawn.zoom_top_p) == (0.7, 0.8)
     assert preset_name("Qwen/Qwen2.5-VL-3B-Instruct") == "qwen2.5-vl-3b"
     for size, preset in ((4122, "nano"), (151936, "qwen3-vl-4b")):
         (tmp_path / "config.json").write_text(json.dumps({"text_config": {"vocab_size": size}}))

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import TopPLogitsWarper
 
-from backbone.decoding import Rules, TextStream, choice_trie, decode, depth
+from backbone.decoding import Rules, TextStream, choice_trie, decode, depth, nucleus
 from backbone.errors import CancelledError, ConfigError
 from backbone.tokenizer import build_tokenizer
 
@@ -128,3 +129,42 @@ def test_rules_refuse_contradictions():
         Rules(frozenset(), stop=("x",), choices=("a",))
     with pytest.raises(ConfigError, match="temperature"):
         Rules(frozenset(), temperature=float("nan"))
+
+
+@pytest.mark.parametrize("top_p", [1e-9, 0.05, 0.3, 0.5, 0.8, 0.95, 0.999, 1.0])
+@pytest.mark.parametrize("sharpness", [0.1, 1.0, 8.0])
+def test_the_likeliest_tokens_are_those_of_transformers(top_p, sharpness):
+    scores = torch.randn(7, 501, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * sharpness
+    scores[2, 40:] = -torch.inf  # as choices leave it
+    expected = TopPLogitsWarper(top_p)(None, scores.clone())
+    found = nucleus(scores, top_p)
+    assert torch.equal(found, expected)
+    assert torch.isfinite(found).any(-1).all()
+    for row, alone in zip(found, scores, strict=True):
+        assert torch.equal(nucleus(alone[None], top_p)[0], row)
+
+
+def test_equal_scores_are_left_out_the_same_way_in_any_batch():
+    scores = torch.zeros(3, 6, dtype=torch.float64)
+    found = nucleus(scores, 0.5)
+    assert torch.isfinite(found).sum(-1).tolist() == [3, 3, 3]
+    assert all(torch.equal(nucleus(scores[:1], 0.5)[0], row) for row in found)
+
+
+def test_only_the_likeliest_are_drawn_and_as_often_as_they_should():
+    class Flat:
+        def step(self, tokens):
+            return logits[: len(tokens)]
+
+        def keep(self, rows):
+            pass
+
+    wanted = TOKENIZER(" a b c d", add_special_tokens=False)["input_ids"][:4]
+    logits = torch.full((4000, len(TOKENIZER)), -30.0)
+    logits[:, wanted] = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()
+    rules = Rules(frozenset({END}), temperature=1.0, max_new_tokens=1, top_p=0.65)
+    out = decode(Flat, logits, [(1, i) for i in range(4000)], rules, TOKENIZER)
+    drawn = [s.ids[0] for s in out.samples]
+    assert set(drawn) == set(wanted[:2])
+    assert drawn.count(wanted[0]) / 4000 == pytest.approx(4 / 7, abs=0.03)
+    assert out.samples[0].log_probs[0] == pytest.approx(float(np.log(0.4 if drawn[0] == wanted[0] else 0.3)), abs=1e-4)

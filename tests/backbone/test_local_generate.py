@@ -117,6 +117,19 @@ def test_batches_equal_single_calls(vlm):
     assert sampled[1].token_ids == alone.token_ids
 
 
+def test_drawing_from_the_likeliest_is_the_same_cached_uncached_alone_and_in_a_batch(vlm):
+    prompts = [message("Hi"), message(picture(5), "What is this thing here?"), message(picture(6, 50, 220), "B", "C")]
+    options = {"n": 3, "temperature": 1.5, "top_p": 0.6, "max_new_tokens": 8, "seed": 4}
+    vlm.forget()
+    fresh = [vlm.generate(p, **options).token_ids for p in prompts]
+    assert [vlm.generate(p, **options).token_ids for p in prompts] == fresh  # from the cache
+    assert [g.token_ids for g in vlm.generate_batch(prompts, **options)] == fresh
+    assert [vlm.generate(vlm.prefill(p), **options).token_ids for p in prompts] == fresh
+    assert [vlm.generate(p, **options | {"top_p": 1.0}).token_ids for p in prompts] != fresh
+    greedy = [vlm.generate(p, max_new_tokens=8).token_ids for p in prompts]
+    assert [vlm.generate(p, **options | {"n": 1, "top_p": 1e-6}).token_ids for p in prompts] == greedy
+
+
 def test_cancel_ends_within_a_step(qwen3):
     event, pieces = threading.Event(), []
 
@@ -184,6 +197,10 @@ def test_placeholders_in_text_are_counted(qwen3):
     [
         {"n": 0},
         {"temperature": -1.0},
+        {"top_p": 0.0},
+        {"top_p": -0.1},
+        {"top_p": 1.1},
+        {"top_p": float("nan")},
         {"max_new_tokens": 0},
         {"stop": "abc"},
         {"stop": ("",)},

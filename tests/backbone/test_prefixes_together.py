@@ -84,13 +84,13 @@ def test_new_pictures_of_all_pass_the_tower_once_and_new_tokens_the_model_once(v
     assert len({p.stage.milliseconds for p in longer}) == 1  # an equal share
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_writing_together_equals_writing_alone(vlm, temperature):
+@pytest.mark.parametrize(("temperature", "top_p"), [(0.0, 1.0), (1.0, 1.0), (1.0, 0.7)])
+def test_writing_together_equals_writing_alone(vlm, temperature, top_p):
     prefixes, seeds = together(vlm, 1), [3, 1, 4, 1]
     before = logits(vlm, prefixes)
-    many = vlm.generate_many(prefixes, seeds=seeds, temperature=temperature, max_new_tokens=24)
+    many = vlm.generate_many(prefixes, seeds=seeds, temperature=temperature, top_p=top_p, max_new_tokens=24)
     one = [
-        vlm.generate(p, seed=s, temperature=temperature, max_new_tokens=24)
+        vlm.generate(p, seed=s, temperature=temperature, top_p=top_p, max_new_tokens=24)
         for p, s in zip(prefixes, seeds, strict=True)
     ]
     assert [g.token_ids for g in many] == [g.token_ids for g in one]

@@ -58,7 +58,11 @@ def test_samples_share_one_request_and_seeds_count_up(server, vlm):
     assert got.texts == ("go seed40", "go seed41", "go seed42")
     assert len(server.requests) == 1
     assert got.stage.generated_tokens == 9
-    assert vlm.generate(ask("go"), n=3, temperature=0.7, seed=40).texts == got.texts
+    assert server.requests[-1]["top_p"] == 1.0
+    assert vlm.generate(ask("go"), n=3, temperature=0.7, top_p=0.8, seed=40).texts == got.texts
+    assert server.requests[-1]["top_p"] == 0.8
+    vlm.generate_batch([ask("go")], temperature=0.7, top_p=0.6)
+    assert server.requests[-1]["top_p"] == 0.6
 
 
 def test_greedy_samples_are_asked_once_and_repeated(server, vlm):

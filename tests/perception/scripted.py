@@ -55,6 +55,7 @@ class ScriptedVLM(VLM):
         *,
         n: int = 1,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         max_new_tokens: int = 128,
         stop: Sequence[str] = (),
         choices: Sequence[str] | None = None,
@@ -65,7 +66,14 @@ class ScriptedVLM(VLM):
         stage: str = "generate",
     ) -> Generation:
         assert not isinstance(prompt, Prefix)
-        options = {"n": n, "temperature": temperature, "choices": choices, "adapter": adapter, "seed": seed}
+        options = {
+            "n": n,
+            "temperature": temperature,
+            "top_p": top_p,
+            "choices": choices,
+            "adapter": adapter,
+            "seed": seed,
+        }
         call = Call(list(prompt), {**options, "stage": stage})
         self.calls.append(call)
         self.on_call(call)

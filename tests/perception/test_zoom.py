@@ -1,8 +1,13 @@
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from scripted import ScriptedVLM, canvas, zoom_reply
 
+from backbone.errors import ConfigError
+from backbone.vlm import VLM
 from perception.answer import PerceptionAnswer
 from perception.config import PerceptionConfig
 from perception.pipeline import Searcher
@@ -154,3 +159,41 @@ def test_system_text_is_what_qwens_template_renders_for_the_tool() -> None:
     by_us = tokenizer.apply_chat_template([system_message(), user], tokenize=False, add_generation_prompt=True)
     assert json.dumps(TOOL) in by_us
     assert by_us == by_template
+
+
+def test_turns_are_greedy_unless_they_are_to_be_drawn() -> None:
+    replies = [zoom_reply((100, 100, 200, 200)), zoom_reply((500, 500, 600, 700)), "It is hard to tell.", "B"]
+    greedy, drawn = ScriptedVLM(list(replies)), ScriptedVLM(list(replies))
+    ask(greedy)
+    assert {(c.options["temperature"], c.options["top_p"], c.options["seed"]) for c in greedy.calls} == {(0.0, 1.0, 0)}
+    config = replace(CONFIG, zoom_temperature=0.7, zoom_top_p=0.8)
+    Searcher(drawn, config).ask(canvas(2000, 1000), "What colour?", OPTIONS, seed=5)
+    *turns, last = drawn.calls
+    assert [(c.options["temperature"], c.options["top_p"]) for c in turns] == [(0.7, 0.8)] * 3
+    assert len({c.options["seed"] for c in turns}) == 3  # no two turns draw the same numbers
+    assert (last.options["choices"], last.options["temperature"]) == (["A", "B", "C", "D"], 0.0)
+    again = ScriptedVLM(list(replies))
+    Searcher(again, config).ask(canvas(2000, 1000), "What colour?", OPTIONS, seed=5)
+    assert [c.options for c in again.calls] == [c.options for c in drawn.calls]
+
+
+def test_drawn_turns_do_not_depend_on_what_is_cached(tiny_vlm_dir: Callable[[str], Path]) -> None:
+    vlm = VLM.load(str(tiny_vlm_dir("qwen3_vl")))
+    config = replace(CONFIG, zoom_temperature=1.2, zoom_top_p=0.9, max_zoom_tokens=12)
+
+    def text(seed: int) -> str:
+        return Searcher(vlm, config).ask(canvas(200, 100), "What colour?", seed=seed).text
+
+    first = text(1)
+    assert text(1) == first
+    vlm.forget()
+    assert text(1) == first
+    assert text(2) != first
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"zoom_temperature": -1.0}, {"zoom_top_p": 0.0}, {"zoom_top_p": 1.2}, {"zoom_top_p": 0.8}]
+)
+def test_impossible_sampling_is_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        PerceptionConfig(**wrong)  # type: ignore[arg-type]
