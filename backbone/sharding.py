@@ -76,6 +76,7 @@ class Sharding:
     def restore(self) -> None:
         """Put the whole weights back where they came from, in every process: same modules, parameters and devices."""
         self.split()
+        self.share_buffers()
         pieces = {
             id(b.parameters[n]): p for b in self._before for n, p in b.module._parameters.items() if p is not None
         }

@@ -265,6 +265,7 @@ class _Run:
         state = checkpoints.random_state()
         self.model.eval()
         if self.sharding:
+            self.sharding.share_buffers()
             checkpoints.seed_everything((self.config.seed + 1009 * self.step) % 2**32)
         try:
             with torch.no_grad():

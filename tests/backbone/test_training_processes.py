@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import traceback
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from accelerate.state import AcceleratorState
+from forked_ranks import in_two_processes
 from torch import Tensor, nn
 from training_helpers import CONFIG, batch_at, log_of
 from two_processes import run_rank
@@ -17,30 +15,9 @@ from two_processes import run_rank
 from backbone.training import train
 
 
-def start_rank(rank: int, folder: Path) -> int:
-    """Fork one rank of a gloo group of two; the children share what is imported, so this takes no time to start."""
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "ACCELERATE_USE_CPU": "true"}
-        os.environ |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        AcceleratorState._reset_state(reset_partial_state=True)  # the parent's says that there is one process
-        store = f"file://{folder}/store"
-        torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
-        run_rank(rank, folder)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
 def test_two_processes_equal_accumulation_in_one(tmp_path: Path) -> None:
     """Ranks take alternate batches, gradients are averaged, only rank 0 writes, a stop is shared, resume is exact."""
-    children = [start_rank(rank, tmp_path) for rank in (0, 1)]
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    in_two_processes(run_rank, tmp_path)
     ranks = [json.loads((tmp_path / f"rank{r}.json").read_text()) for r in (0, 1)]
     assert ranks[0]["stopped"] == [2, "another process was asked to stop: 2 of 4 steps done"]
     assert ranks[1]["stopped"] == [2, "the stop event was set: 2 of 4 steps done"]
