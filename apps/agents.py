@@ -5,7 +5,6 @@ A new agent is one entry in `AGENTS`: a frozen dataclass of plain values with ``
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import tyro
 
+from apps.names import no_such
 from apps.plugins import is_plugin, load_plugin
 from backbone.contracts import ActionSpec, Agent
-from backbone.errors import ConfigError
 from backbone.rollout.agents import AgentConfig
 
 if TYPE_CHECKING:
@@ -100,9 +99,7 @@ def agent_config_class(name: str) -> type[AgentConfig]:
     if is_plugin(name):
         return cast(type[AgentConfig], load_plugin(name, "agent", "make"))
     if name not in AGENTS:
-        close = difflib.get_close_matches(name, AGENTS, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ConfigError(f"no agent {name!r}; there are: {', '.join(AGENTS)}; {OTHERS}{hint}")
+        raise no_such("agent", name, AGENTS, OTHERS)
     entry = AGENTS[name]
     return cast(type[AgentConfig], getattr(importlib.import_module(entry.module), entry.config))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from dataclasses import dataclass
 from typing import cast
 
+from apps.names import no_such
 from apps.plugins import is_plugin, load_plugin
-from backbone.errors import ConfigError
 from backbone.worlds.world import WorldConfig
 
 
@@ -62,8 +61,6 @@ def world_config_class(name: str) -> type[WorldConfig]:
     if is_plugin(name):
         return cast(type[WorldConfig], load_plugin(name, "world", "options", "make"))
     if name not in WORLDS:
-        close = difflib.get_close_matches(name, WORLDS, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ConfigError(f"no world {name!r}; there are: {', '.join(WORLDS)}{hint}")
+        raise no_such("world", name, WORLDS)
     entry = WORLDS[name]
     return cast(type[WorldConfig], getattr(importlib.import_module(entry.module), entry.config))

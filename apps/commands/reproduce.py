@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import tyro
 from rich.markup import escape
 
 from apps.commands.common import ModelOptions, check_folder
+from apps.names import no_such
 from apps.output import Output
 from backbone.errors import ConfigError
 
@@ -38,9 +38,7 @@ class Command(ModelOptions):
         names = self.claims or tuple(CLAIMS)
         for name in names:
             if name not in CLAIMS:
-                close = difflib.get_close_matches(name, CLAIMS, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ConfigError(f"no claim {name!r}; there are {', '.join(CLAIMS)}{hint}")
+                raise no_such("claim", name, CLAIMS)
         if self.list:
             return _list(output, names)
         self.check()

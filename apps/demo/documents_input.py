@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from apps.demo.config import DemoConfig
-from apps.demo.picture_input import NoStubs
+from apps.demo.picture_input import NoStubs, stored_bytes
 from backbone.errors import DataError
 
 READABLE = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".gif", ".bmp")  # offered by the file chooser
@@ -47,12 +47,7 @@ def read_upload(path: str | None, config: DemoConfig) -> tuple[bytes, str]:
     Raises:
         DataError: no document was given, or it is over the limit.
     """
-    if path is None:
-        raise DataError("choose a document first")
-    with Path(path).open("rb") as file:
-        content = file.read(config.max_upload_bytes + 1)  # one byte more shows that the limit is passed
-    if len(content) > config.max_upload_bytes:
-        raise DataError(f"the document is over the limit of {config.max_upload_mb:g} MB; split it")
+    content = stored_bytes(path, config, "document", "split it")
     if not content:
         raise DataError("the document is empty (0 bytes); choose another file")
-    return content, Path(path).name
+    return content, Path(str(path)).name

@@ -14,12 +14,7 @@ from apps.demo.documents_run import read_request, run_document, view_document
 from apps.demo.documents_view import IDLE, Course
 from apps.demo.fields import DropdownField, SliderField
 from apps.demo.search_view import message_html
-
-# On a phone the results are below the form.
-SCROLL_TO_STAGES = """() => {
-  const stages = document.querySelector("#documents-stages");
-  if (stages.getBoundingClientRect().bottom > window.innerHeight) stages.scrollIntoView({behavior: "smooth"});
-}"""
+from apps.demo.wiring import HIDDEN, after_refusal, scroll_to, states
 
 
 def build(context: DemoContext) -> None:
@@ -120,15 +115,14 @@ def _connect(
 
     def stop(request: gr.Request) -> tuple[Any, ...]:
         context.documents.jobs.cancel(str(request.session_hash))
-        return message_html("cancelled", "Cancelled."), *_buttons(running=False)
+        return message_html("cancelled", "Cancelled."), *states(running=False)
 
-    hidden: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     begun = gr.on(
         [ask.click, inputs[1].submit],  # type: ignore[attr-defined]
-        lambda: (Course().html(), *_buttons(running=True)),
+        lambda: (Course().html(), *states(running=True)),
         None,
         [stages, *buttons],
-        **hidden,
+        **HIDDEN,
     )
     asked = begun.then(
         read,
@@ -140,10 +134,10 @@ def _connect(
         concurrency_id="documents",
     )
     # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
-    asked.success(lambda: _buttons(running=False), None, buttons, **hidden)
-    asked.failure(_after_failure, stages, [stages, *buttons], **hidden)
-    ask.click(None, None, None, js=SCROLL_TO_STAGES)
-    cancel.click(stop, None, [stages, *buttons], cancels=asked, **hidden)
+    asked.success(lambda: states(running=False), None, buttons, **HIDDEN)
+    asked.failure(after_refusal, stages, [stages, *buttons], **HIDDEN)
+    ask.click(None, None, None, js=scroll_to("documents-stages"))
+    cancel.click(stop, None, [stages, *buttons], cancels=asked, **HIDDEN)
     gr.on(
         [page.input, step.input],  # type: ignore[attr-defined]
         look,
@@ -154,14 +148,3 @@ def _connect(
         show_progress="hidden",
         trigger_mode="always_last",
     )
-
-
-def _buttons(*, running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
-
-
-def _after_failure(stages: str) -> tuple[Any, ...]:
-    """A run that failed before it showed anything was refused by the queue or by the upload field."""
-    if 'data-phase="waiting"' in stages:
-        stages = message_html("failed", "Too many runs are waiting, or the input was refused. Try again in a moment.")
-    return stages, *_buttons(running=False)

@@ -22,7 +22,8 @@ from apps.demo.navigate_choices import (
 )
 from apps.demo.navigate_run import owner_of, run_navigation
 from apps.demo.navigate_view import IDLE
-from apps.demo.world_wiring import HIDDEN, HOLD_RUN, Runner, connect
+from apps.demo.wiring import HIDDEN
+from apps.demo.world_wiring import HOLD_RUN, Runner, connect
 from apps.demo.worlds_run import MAX_SEED, PACES
 from apps.demo.worlds_view import remedies_html
 from backbone.errors import FoveaError

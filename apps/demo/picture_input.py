@@ -53,10 +53,16 @@ def read_picture(path: str | None, config: DemoConfig) -> SourceImage:
     Raises:
         DataError: no picture was given, or it is over the limits, broken or of another kind.
     """
+    content = stored_bytes(path, config, "picture", "shrink it or compress it")
+    return read_image(content, limits=config.image_limits)
+
+
+def stored_bytes(path: str | None, config: DemoConfig, kind: str, remedy: str) -> bytes:
+    """A stored upload's bytes; raises `DataError` where there is none, or where it is over the limit."""
     if path is None:
-        raise DataError("choose a picture first")
+        raise DataError(f"choose a {kind} first")
     with Path(path).open("rb") as file:
         content = file.read(config.max_upload_bytes + 1)  # one byte more shows that the limit is passed
     if len(content) > config.max_upload_bytes:
-        raise DataError(f"the picture is over the limit of {config.max_upload_mb:g} MB; shrink it or compress it")
-    return read_image(content, limits=config.image_limits)
+        raise DataError(f"the {kind} is over the limit of {config.max_upload_mb:g} MB; {remedy}")
+    return content

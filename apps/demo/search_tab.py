@@ -13,13 +13,8 @@ from apps.demo.fields import RadioField
 from apps.demo.picture_input import PictureInput
 from apps.demo.search_run import METHODS, REGIMES, SAMPLES, drawn_method, read_request, run_search
 from apps.demo.search_view import IDLE, StageTimes, message_html
+from apps.demo.wiring import HIDDEN, after_refusal, scroll_to, states
 from backbone.image_files import READABLE
-
-# On a phone the results are below the form.
-SCROLL_TO_STAGES = """() => {
-  const stages = document.querySelector("#search-stages");
-  if (stages.getBoundingClientRect().bottom > window.innerHeight) stages.scrollIntoView({behavior: "smooth"});
-}"""
 
 
 def build(context: DemoContext) -> None:
@@ -157,32 +152,20 @@ def _connect(
 
     def stop(request: gr.Request) -> tuple[Any, ...]:
         context.jobs.cancel(str(request.session_hash))
-        return message_html("cancelled", "Cancelled."), *_buttons(running=False)
+        return message_html("cancelled", "Cancelled."), *states(running=False)
 
-    hidden: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     begun = gr.on(
         [ask.click, inputs[1].submit],  # type: ignore[attr-defined]
-        lambda method: (StageTimes(drawn_method(method)).html(), *_buttons(running=True)),
+        lambda method: (StageTimes(drawn_method(method)).html(), *states(running=True)),
         inputs[3],
         [stages, *buttons],
-        **hidden,
+        **HIDDEN,
     )
     asked = begun.then(
         search, inputs, outputs, api_name="search", show_progress="hidden", concurrency_limit=1, concurrency_id="model"
     )
     # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
-    asked.success(lambda: _buttons(running=False), None, buttons, **hidden)
-    asked.failure(_after_failure, stages, [stages, *buttons], **hidden)
-    ask.click(None, None, None, js=SCROLL_TO_STAGES)
-    cancel.click(stop, None, [stages, *buttons], cancels=asked, **hidden)
-
-
-def _buttons(*, running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
-
-
-def _after_failure(stages: str) -> tuple[Any, ...]:
-    """A run that failed before it showed anything was refused by the queue or by the upload field."""
-    if 'data-phase="waiting"' in stages:
-        stages = message_html("failed", "Too many runs are waiting, or the input was refused. Try again in a moment.")
-    return stages, *_buttons(running=False)
+    asked.success(lambda: states(running=False), None, buttons, **HIDDEN)
+    asked.failure(after_refusal, stages, [stages, *buttons], **HIDDEN)
+    ask.click(None, None, None, js=scroll_to("search-stages"))
+    cancel.click(stop, None, [stages, *buttons], cancels=asked, **HIDDEN)

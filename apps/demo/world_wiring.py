@@ -9,12 +9,12 @@ from typing import Any
 import gradio as gr
 
 from apps.demo.context import DemoContext
+from apps.demo.wiring import HIDDEN, scroll_to, states
 from apps.demo.worlds_view import status_html
 
 # What depends on a newly made choice comes from the server; until then there is nothing sensible to run.
 HOLD_RUN = "() => ({__type__: 'update', interactive: false})"
 BUSY = "Too many runs are waiting. Try again in a moment."
-HIDDEN: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def connect(context: DemoContext, runner: Runner) -> None:
         context.worlds.cancel(runner.owner(str(request.session_hash)))
         return gr.skip(), gr.update(interactive=False)
 
-    begun = run.click(lambda: (status_html("waiting"), *_states(running=True)), None, [status, *buttons], **HIDDEN)
+    begun = run.click(lambda: (status_html("waiting"), *states(running=True)), None, [status, *buttons], **HIDDEN)
     ran = begun.then(
         runner.watch,
         list(runner.inputs),
@@ -49,26 +49,14 @@ def connect(context: DemoContext, runner: Runner) -> None:
         concurrency_id="worlds",
     )
     # Gradio 6.31's page does not fire .then after a failure, so both ends are connected.
-    ran.success(lambda: _states(running=False), None, buttons, **HIDDEN)
+    ran.success(lambda: states(running=False), None, buttons, **HIDDEN)
     ran.failure(_after_failure, status, [status, *buttons], **HIDDEN)
-    run.click(None, None, None, js=_scroll_to(str(status.elem_id)))
+    run.click(None, None, None, js=scroll_to(str(status.elem_id)))
     stop.click(halt, None, buttons, **HIDDEN)
-
-
-def _scroll_to(status: str) -> str:
-    """On a phone what is run is below the form."""
-    return f"""() => {{
-  const status = document.querySelector("#{status}");
-  if (status.getBoundingClientRect().bottom > window.innerHeight) status.scrollIntoView({{behavior: "smooth"}});
-}}"""
-
-
-def _states(*, running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
 
 
 def _after_failure(status: str) -> tuple[Any, ...]:
     """A run that failed before it showed anything was refused by the queue."""
     if 'data-phase="waiting"' in status:
         status = status_html("failed", message=BUSY)
-    return status, *_states(running=False)
+    return status, *states(running=False)

@@ -9,7 +9,8 @@ import gradio as gr
 
 from apps.demo.context import DemoContext
 from apps.demo.fields import DropdownField, NumberField, RadioField
-from apps.demo.world_wiring import HIDDEN, HOLD_RUN, Runner, connect
+from apps.demo.wiring import HIDDEN
+from apps.demo.world_wiring import HOLD_RUN, Runner, connect
 from apps.demo.worlds_catalogue import CHOICES, agents_for, choice_values, default_value, offered, usable
 from apps.demo.worlds_run import PACES, read_request, run_world
 from apps.demo.worlds_view import IDLE, remedies_html

@@ -6,12 +6,12 @@ interpreter is ``path/bin/python``, from the interpreter ``python``, telling ``l
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from apps.names import no_such
 from backbone.errors import ConfigError
 
 Log = Callable[[str], None]
@@ -54,6 +54,4 @@ def find_recipe(name: str) -> Recipe:
         return RECIPES[name]
     if name in WORLDS:
         raise ConfigError(f"{name} runs in Fovea's own interpreter; run: {WORLDS[name].remedy}")
-    close = difflib.get_close_matches(name, RECIPES, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ConfigError(f"no world {name!r} to install; there are: {', '.join(RECIPES)}{hint}")
+    raise no_such("world to install", name, RECIPES)

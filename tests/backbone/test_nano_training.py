@@ -36,8 +36,11 @@ def run(folder, *steps, **options):
     return train_nano(config)
 
 
-def test_stages_run_resume_and_leave_a_model_that_loads(tmp_path):
+def test_stages_run_resume_and_leave_a_model_that_loads(tmp_path, capsys):
     first = run(tmp_path, 2, 2)
+    said = capsys.readouterr().err.splitlines()  # no terminal here: plain lines
+    assert [line for line in said if line.startswith("stage")] == ["stage tower, 1 of 2", "stage pictures, 2 of 2"]
+    assert [line.split(":")[0] for line in said if "loss" in line] == ["step 2 of 2"] * 2
     assert first.steps == 4  # of both stages
     assert first.stopped is None
     log = [json.loads(line) for line in (tmp_path / "tower" / "log.jsonl").read_text().splitlines()]
