@@ -26,9 +26,11 @@ class ItemReader:
     """A `DocumentReader` for items. The document read last is kept, as benchmarks ask several questions in a row."""
 
     def __init__(self, reader: DocumentReader, limits: Limits | None = None) -> None:
-        """``limits`` of every document."""
+        """``limits`` of every document; a reader that sees pictures alone has no use for OCR."""
         self.reader = reader
         self.limits = limits or Limits()
+        if not reader.config.network.words:
+            self.limits = replace(self.limits, ocr=False)
         self._last: tuple[Any, DocumentSession] | None = None
         self._open: list[Document] = []
 
@@ -73,6 +75,8 @@ class ItemReader:
         pages = [replace(document.page(0, picture=False), index=index) for index, document in enumerate(self._open)]
         if all(page.error for page in pages):
             raise DataError(f"item {item.id}: no page could be read; page 1: {pages[0].error}")
+        if not self.reader.config.network.words:
+            pages = [replace(page, words=()) for page in pages]
         stage = Stage("pages", milliseconds=1000 * (time.perf_counter() - started))
         notes = tuple(f"page {page.index + 1}: {page.error}" for page in pages if page.error)
         words = read_words(pages, self.reader.embedder)

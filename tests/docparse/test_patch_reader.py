@@ -12,6 +12,8 @@ import torch
 from PIL import Image, ImageDraw
 
 from backbone.errors import CancelledError, ConfigError, DataError, ModelError
+from docparse.benchmarks.files import page_file
+from docparse.benchmarks.items import Item
 from docparse.config import DocparseConfig, with_fields
 from docparse.data import make_truth
 from docparse.documents import Limits, TextEmbedder, open_document
@@ -19,6 +21,7 @@ from docparse.evaluate import evaluate_reader, flow_reader
 from docparse.evidence import ask, ask_words, holds_content, run_evidence
 from docparse.fields.patches import PagePatches, PatchConfig, PatchField, PatchSeer
 from docparse.flow.grids import page_grid
+from docparse.item_reader import ItemReader, evaluate_items
 from docparse.looking import WORDS_ONLY, pages_to_look_at
 from docparse.losses import LossWeights, reader_loss
 from docparse.model import NetworkConfig
@@ -181,13 +184,15 @@ def test_mass_on_cells_is_pointed_at_and_not_read():
     ink[30:36, 4:20] = True
     field = PatchField({0: PagePatches(np.zeros((5, 4, WIDTH), np.float32), ink)}, WIDTH)
     asked = ask(NUMBER.words, NUMBER.fields, config, field)
-    outcome = run_evidence(network, config, [asked])[0]
+    with torch.no_grad():
+        outcome = run_evidence(network, config, [asked])[0]
     cells = outcome.flow.support.words < 0
     assert bool(cells.any())
     step = outcome.flow.steps[-1]
     rho = torch.where(cells, 0.98 / cells.sum(), 0.02 / (~cells).sum())
     flow = replace(outcome.flow, steps=(*outcome.flow.steps[:-1], replace(step, log_rho=rho.log())))
-    reading = read_outcome(NUMBER.words, replace(outcome, flow=flow), config, asked.patches)
+    lighter = outcome.word_mass * 0.02 / outcome.word_mass.sum()
+    reading = read_outcome(NUMBER.words, replace(outcome, flow=flow, word_mass=lighter), config, asked.patches)
     assert reading.text == ""
     for region in reading.regions:
         assert len(region.members) == 0
@@ -312,6 +317,22 @@ def test_patches_alone_point_without_reading_and_sessions_do_not_meet():
     assert answer.steps[-1].name == "64 cells a side"
     assert [s.name for s in answer.ledger.stages] == ["pages", "fields", "patches", "flow", "answer"]
     assert answer.ledger.stages[2].visual_tokens > 0
+
+
+def test_items_of_benchmarks_are_seen_and_not_read(tmp_path: Path):
+    path = tmp_path / "page.png"
+    with Image.open(io.BytesIO(picture(4))) as page:
+        page.save(path)
+    item = Item(
+        "one", "Where is the block?", ("a block",), (page_file(path),), ((0, (0.0, 0.0, 600.0, 800.0)),), kind="picture"
+    )
+    read = ItemReader(reader_of("patches"))
+    assert not read.limits.ocr
+    [row] = evaluate_items(read, [item])
+    assert row.error == ""
+    assert row.values["pointing"] == 1
+    assert row.answer == ""
+    read.close()
 
 
 def test_more_pages_than_the_limit_are_told():
