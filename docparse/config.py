@@ -106,7 +106,7 @@ def presets() -> dict[str, DocparseConfig]:
 def _two_looks(base: DocparseConfig) -> dict[str, DocparseConfig]:
     """The flow whose last two steps run on words and see what was found before them, and its rivals."""
     network = replace(base.network, recall=True)
-    looks = replace(base.flow, levels=(8, 32, 64, 64), word_steps=2)
+    looks = replace(base.flow, levels=(8, 16, 32, 64, 64), word_steps=2)
     once = replace(base.flow, levels=(64,), max_particles=4096)
     flows = {"looks": looks, "looks-one-step": once, "looks-kl": replace(looks, geometry="kl")}
     return {name: replace(base, flow=flow, network=network) for name, flow in flows.items()}

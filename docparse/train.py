@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from backbone.errors import ConfigError, DataError
 from backbone.training import LossFunction, TrainingConfig, TrainingResult, train
@@ -18,7 +19,7 @@ from docparse.config import DocparseConfig
 from docparse.data import Example, load_document
 from docparse.evidence import ask, ask_words, run_evidence, within_budget
 from docparse.losses import LossWeights, reader_loss
-from docparse.model import EvidenceNetwork
+from docparse.model import RECALL, EvidenceNetwork
 from docparse.patch_data import with_patches
 from docparse.rivals import DetectorNetwork, detector_loss
 from docparse.weights import NETWORKS, load_network, save_reader
@@ -109,7 +110,7 @@ def make_network(
 
 
 def begin_with(network: EvidenceNetwork, folder: Path) -> None:
-    """Take over the weights of a reader; patches that it did not see count nothing at first, nor do they cost.
+    """Take over the weights of a reader; what it did not see (patches, what was found so far) counts nothing at first.
 
     Raises:
         ModelError: the folder holds no reader.
@@ -119,6 +120,9 @@ def begin_with(network: EvidenceNetwork, folder: Path) -> None:
     state, fresh = known.state_dict(), {}
     if network.patch is not None and known.patch is None:
         fresh = {f"patch.{name}": torch.zeros_like(value) for name, value in network.patch.named_parameters()}
+    first = "potential.0.weight"  # its last columns read what was found so far
+    if network.config.recall and not known.config.recall and first in state and first in network.state_dict():
+        fresh[first] = functional.pad(state[first], (0, RECALL))
     try:
         network.load_state_dict(state | fresh)
     except RuntimeError as error:

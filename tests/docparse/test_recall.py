@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from backbone.errors import ConfigError
 from docparse.config import DocparseConfig
 from docparse.data import Example
 from docparse.evidence import ask_words, run_evidence, within_budget
@@ -15,6 +17,8 @@ from docparse.flow.config import FlowConfig
 from docparse.losses import LossWeights, reader_loss, targets_of
 from docparse.model import RECALL
 from docparse.recall import Places, focused, recalled
+from docparse.train import begin_with
+from docparse.weights import save_reader
 from tests.docparse.reading import INVOICE, example, page_of, small_config, small_network
 
 STAFF = page_of("Name | Department", "Ada | Sales", "Bob | Legal", "Department | Phone", "Legal | 17", "Sales | 42")
@@ -29,7 +33,7 @@ def two_looks() -> Example:
 
 def deep(**changes: object) -> DocparseConfig:
     plain = small_config()
-    flow = replace(plain.flow, levels=(8, 32, 64, 64), word_steps=2, **changes)  # type: ignore[arg-type]
+    flow = replace(plain.flow, levels=(8, 16, 32, 64, 64), word_steps=2, **changes)  # type: ignore[arg-type]
     return replace(plain, flow=flow, network=replace(plain.network, recall=True))
 
 
@@ -72,7 +76,7 @@ def test_two_steps_can_run_on_words_and_see_the_law_between_them() -> None:
     network = small_network(made, config)
     outcome = run_evidence(network, config, [ask_words(made.words, made.fields)])[0]
     on_words = [bool((step.support.words >= 0).all()) for step in outcome.flow.steps]
-    assert on_words == [False, False, True, True]
+    assert on_words == [False, False, False, True, True]
     reader_loss([outcome], [made], config, LossWeights())[0].backward()
     weights = network.potential[0].weight
     assert weights.grad is not None
@@ -126,3 +130,18 @@ def test_steps_on_words_are_counted_from_the_end() -> None:
     config = FlowConfig(words=True, word_steps=2)
     assert [config.on_words(k) for k in range(4)] == [False, False, True, True]
     assert not any(FlowConfig(word_steps=2).on_words(k) for k in range(4))
+
+
+def test_a_reader_that_recalls_begins_where_one_that_does_not_ended(tmp_path: Path) -> None:
+    made, plain = two_looks(), small_config()
+    known = small_network(made, plain, seed=4)
+    save_reader(known, plain, tmp_path)
+    config = replace(plain, network=replace(plain.network, recall=True))
+    network = small_network(made, config, seed=5)
+    asked = [ask_words(made.words, made.fields)]
+    begin_with(network, tmp_path)
+    before, after = (run_evidence(n, c, asked)[0].word_mass for n, c in ((known, plain), (network, config)))
+    torch.testing.assert_close(before, after, rtol=0, atol=2e-3)  # weights are kept as float16
+    begin_with(network, tmp_path)
+    with pytest.raises(ConfigError, match="its weights do not fit"):
+        begin_with(small_network(made, replace(plain, network=replace(plain.network, width=8))), tmp_path)
