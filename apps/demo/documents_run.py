@@ -26,11 +26,11 @@ from apps.demo.documents_view import (
     times_html,
 )
 from apps.demo.fields import whole
-from apps.demo.jobs import DeadlineError, Done, Tick
+from apps.demo.jobs import Done, Tick
 from apps.demo.search_view import notes_html
-from apps.demo.sentences import sentence
+from apps.demo.sentences import Ending, sentence, told
 from apps.demo.updates import row
-from backbone.errors import CancelledError, DataError, FoveaError
+from backbone.errors import CancelledError, DataError
 from docparse.documents import Limits, open_document
 from docparse.question import MAX_QUESTION, check_question
 
@@ -95,25 +95,21 @@ def run_document(context: DemoContext, owner: str, read: Callable[[], DocumentRe
         read: gives the checked request; called here so that its errors are shown like all others.
     """
     course = Course()
+
+    def show(phase: Ending, message: str) -> tuple[Any, ...]:
+        course.finish(phase, message)
+        return update(stages=course.html())
+
+    yield from told(_updates(context.documents, owner, course, read), show, "Cancelled.")
+
+
+def _updates(desk: Desk, owner: str, course: Course, read: Callable[[], DocumentRequest]) -> Iterator[Any]:
+    yield _cleared(course)
+    stream = desk.jobs.stream(_work(desk, owner, read()), owner)
     try:
-        yield _cleared(course)
-        stream = context.documents.jobs.stream(_work(context.documents, owner, read()), owner)
-        try:
-            yield from _follow(course, stream)
-        finally:
-            stream.close()
-    except CancelledError:
-        course.finish("cancelled", "Cancelled.")
-        yield update(stages=course.html())
-    except (FoveaError, DeadlineError) as error:
-        message = sentence(error)
-        course.finish("failed", message)
-        yield update(stages=course.html())
-        raise gr.Error(escape(message, quote=False), print_exception=False) from error
-    except Exception:
-        course.finish("failed", "The program failed; its terminal shows how. Please report it.")
-        yield update(stages=course.html())
-        raise
+        yield from _follow(course, stream)
+    finally:
+        stream.close()
 
 
 def _cleared(course: Course) -> tuple[Any, ...]:

@@ -7,21 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
-import gradio as gr
-
 from apps.demo.context import DemoContext
-from apps.demo.jobs import DeadlineError, Done, Tick
+from apps.demo.jobs import Done, Tick
 from apps.demo.navigate_choices import NavigateRequest
 from apps.demo.navigate_lane import Lane, LaneShown
 from apps.demo.navigate_view import lanes_html, outcome_of, results_html, status_of, thoughts_html
-from apps.demo.sentences import sentence
+from apps.demo.sentences import Ending, told
 from apps.demo.updates import row
 from apps.demo.worlds_run import FRAME
 from apps.demo.worlds_screen import SHOW_EVERY_S, SHOW_PART, Screen
-from backbone.errors import CancelledError, FoveaError
+from backbone.errors import CancelledError
 from backbone.rollout.results import EpisodeResult
 
 OUTPUTS = ("status", "view", "thoughts", "results")
@@ -40,8 +37,14 @@ class Shown:
 class _Page:
     """What the page has, so that pictures are sent only where they, or what the robot is at, have changed."""
 
+    request: NavigateRequest | None = None
     sent: tuple[Any, ...] = ()
     last: Shown | None = None
+
+    @property
+    def steering(self) -> str:
+        """Which model steers, once that is known."""
+        return "" if self.last is None else self.last.steering
 
     def update(self, request: NavigateRequest, shown: Shown) -> tuple[Any, ...]:
         """The row of outputs that shows this moment."""
@@ -72,37 +75,33 @@ def run_navigation(context: DemoContext, owner: str, read: Callable[[], Navigate
         owner: see `owner_of`, for stopping.
         read: gives the checked request; called here so that its errors are shown like all others.
     """
-    page, request, steering = _Page(), None, ""
+    page = _Page()
+
+    def show(phase: Ending, message: str) -> tuple[Any, ...]:
+        return update(status=status_of(phase, page.request, page.steering, message))
+
+    yield from told(_updates(context, owner, page, read), show, "Stopped. This is how far it came.")
+
+
+def _updates(context: DemoContext, owner: str, page: _Page, read: Callable[[], NavigateRequest]) -> Iterator[Any]:
+    yield update(status=status_of("waiting"), view="", thoughts="", results="")
+    request = page.request = read()
+    screen = Screen[Shown](lambda: None)
+    stream = context.worlds.stream(_work(context, request, screen), owner)
     try:
-        yield update(status=status_of("waiting"), view="", thoughts="", results="")
-        request = read()
-        screen = Screen[Shown](lambda: None)
-        stream = context.worlds.stream(_work(context, request, screen), owner)
-        try:
-            for item in stream:
-                shown = None if isinstance(item, Tick) else screen.take()
-                if shown is not None:
-                    steering = shown.steering
-                    yield page.update(request, shown)
-                if isinstance(item, Tick) and page.last is None:
-                    yield update(status=status_of("waiting" if item.waiting else "opening", request))
-                elif isinstance(item, Done):
-                    yield _final(request, steering, item.result, page)
-        finally:
-            stream.close()
-    except CancelledError:
-        yield update(status=status_of("cancelled", request, steering, "Stopped. This is how far it came."))
-    except (FoveaError, DeadlineError) as error:
-        message = sentence(error)
-        yield update(status=status_of("failed", request, steering, message))
-        raise gr.Error(escape(message, quote=False), print_exception=False) from error
-    except Exception:
-        message = "The program failed; its terminal shows how. Please report it."
-        yield update(status=status_of("failed", request, steering, message))
-        raise
+        for item in stream:
+            shown = None if isinstance(item, Tick) else screen.take()
+            if shown is not None:
+                yield page.update(request, shown)
+            if isinstance(item, Tick) and page.last is None:
+                yield update(status=status_of("waiting" if item.waiting else "opening", request))
+            elif isinstance(item, Done):
+                yield _final(request, page.steering, item.result)
+    finally:
+        stream.close()
 
 
-def _final(request: NavigateRequest, steering: str, rows: list[EpisodeResult], page: _Page) -> tuple[Any, ...]:
+def _final(request: NavigateRequest, steering: str, rows: list[EpisodeResult]) -> tuple[Any, ...]:
     outcome = " ".join(outcome_of(c.title, row, len(rows) > 1) for c, row in zip(request.contenders, rows, strict=True))
     return update(status=status_of("done", request, steering, outcome), results=results_html(request.contenders, rows))
 

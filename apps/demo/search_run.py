@@ -5,17 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
-
-import gradio as gr
 
 from apps.commands.common import preset_name
 from apps.demo.charts import ledger_html
 from apps.demo.context import DemoContext
 from apps.demo.drawing import draw_boxes
 from apps.demo.fields import one_of
-from apps.demo.jobs import DeadlineError, Done, Tick
+from apps.demo.jobs import Done, Tick
 from apps.demo.picture_input import read_picture
 from apps.demo.search_view import (
     StageTimes,
@@ -26,9 +23,9 @@ from apps.demo.search_view import (
     spelled_out,
     whole_picture_tokens,
 )
-from apps.demo.sentences import sentence
+from apps.demo.sentences import Ending, told
 from apps.demo.updates import row
-from backbone.errors import CancelledError, DataError, FoveaError
+from backbone.errors import DataError
 from backbone.images import SourceImage
 from backbone.vlm import VLM
 from perception.answer import PerceptionAnswer, PerceptionEvent
@@ -103,27 +100,23 @@ def run_search(context: DemoContext, owner: str, method: str, read: Callable[[],
         read: gives the checked request; called here so that its errors are shown like all others.
     """
     times = StageTimes(drawn_method(method))
+
+    def show(phase: Ending, message: str) -> tuple[Any, ...]:
+        times.finish(phase, message)
+        return update(stages=times.html())
+
+    yield from told(_updates(context, owner, times, read), show, "Cancelled. What was found so far stays below.")
+
+
+def _updates(context: DemoContext, owner: str, times: StageTimes, read: Callable[[], SearchRequest]) -> Iterator[Any]:
+    yield update(stages=times.html(), picture=None, regions="", crops=[], answer="", ledger="", notes="")
+    request = read()
+    yield update(picture=draw_boxes(request.source, ()))
+    stream = context.jobs.stream(_work(context.vlm, request), owner)
     try:
-        yield update(stages=times.html(), picture=None, regions="", crops=[], answer="", ledger="", notes="")
-        request = read()
-        yield update(picture=draw_boxes(request.source, ()))
-        stream = context.jobs.stream(_work(context.vlm, request), owner)
-        try:
-            yield from _follow(context, request, times, stream)
-        finally:
-            stream.close()
-    except CancelledError:
-        times.finish("cancelled", "Cancelled. What was found so far stays below.")
-        yield update(stages=times.html())
-    except (FoveaError, DeadlineError) as error:
-        message = sentence(error)
-        times.finish("failed", message)
-        yield update(stages=times.html())
-        raise gr.Error(escape(message, quote=False), print_exception=False) from error
-    except Exception:
-        times.finish("failed", "The program failed; its terminal shows how. Please report it.")
-        yield update(stages=times.html())
-        raise
+        yield from _follow(context, request, times, stream)
+    finally:
+        stream.close()
 
 
 def _work(vlm: VLM, request: SearchRequest) -> Callable[[threading.Event, Callable[[Any], None]], PerceptionAnswer]:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Any
-
-import gradio as gr
 
 from apps.demo.context import DemoContext
 from apps.demo.fields import one_of, whole
-from apps.demo.jobs import DeadlineError, Done, Tick
-from apps.demo.sentences import sentence
+from apps.demo.jobs import Done, Tick
+from apps.demo.sentences import Ending, told
 from apps.demo.updates import row
 from apps.demo.worlds_catalogue import chosen_agent, chosen_world
 from apps.demo.worlds_screen import Screen, Snapshot, Viewer
 from apps.demo.worlds_view import metrics_html, result_html, status_html, view_html
-from backbone.errors import CancelledError, FoveaError
+from backbone.errors import CancelledError
 from backbone.rollout.agents import AgentConfig
 from backbone.rollout.config import Episode
 from backbone.rollout.episode import run_episode
@@ -71,37 +68,38 @@ def run_world(context: DemoContext, owner: str, read: Callable[[], RunRequest]) 
         owner: the session, for stopping.
         read: gives the checked request; called here so that its errors are shown like all others.
     """
+    page = _Page()
+
+    def show(phase: Ending, message: str) -> tuple[Any, ...]:
+        return update(status=status_html(phase, page.last, message=message))
+
+    yield from told(_updates(context, owner, page, read), show, "Stopped. This is how far it came.")
+
+
+@dataclass
+class _Page:
+    """The moment that the page shows."""
+
     last: Snapshot | None = None
+
+
+def _updates(context: DemoContext, owner: str, page: _Page, read: Callable[[], RunRequest]) -> Iterator[Any]:
+    yield update(status=status_html("waiting"), view="", metrics="")
+    request = read()
+    screen = Screen[Snapshot](lambda: None)
+    stream = context.worlds.stream(_work(request, screen), owner)
     try:
-        yield update(status=status_html("waiting"), view="", metrics="")
-        request = read()
-        screen = Screen[Snapshot](lambda: None)
-        stream = context.worlds.stream(_work(request, screen), owner)
-        try:
-            for item in stream:
-                if isinstance(item, Done):
-                    last = screen.take() or last
-                    yield _final(request, item.result, last)
-                elif isinstance(item, Tick):
-                    if last is None:
-                        yield update(status=status_html("waiting" if item.waiting else "opening", title=request.title))
-                else:
-                    shown = screen.take()
-                    if shown is not None:
-                        last = shown
-                        yield _running(request, shown)
-        finally:
-            stream.close()
-    except CancelledError:
-        yield update(status=status_html("cancelled", last, message="Stopped. This is how far it came."))
-    except (FoveaError, DeadlineError) as error:
-        message = sentence(error)
-        yield update(status=status_html("failed", last, message=message))
-        raise gr.Error(escape(message, quote=False), print_exception=False) from error
-    except Exception:
-        message = "The program failed; its terminal shows how. Please report it."
-        yield update(status=status_html("failed", last, message=message))
-        raise
+        for item in stream:
+            shown = None if isinstance(item, Tick) else screen.take()
+            page.last = shown or page.last
+            if isinstance(item, Done):
+                yield _final(request, item.result, page.last)
+            elif shown is not None:
+                yield _running(request, shown)
+            elif isinstance(item, Tick) and page.last is None:
+                yield update(status=status_html("waiting" if item.waiting else "opening", title=request.title))
+    finally:
+        stream.close()
 
 
 def _work(
