@@ -53,7 +53,7 @@ def test_without_pdf_only_pictures_are_written(tmp_path: Path) -> None:
     ("arguments", "match"),
     [
         (["--n", "0"], "at least 1 document"),
-        (["--pages", "9"], "pages must be 1 to 8"),
+        (["--pages", "41"], "pages must be 1 to 40"),
         (["--unanswerable", "2"], "share of unanswerable"),
         (["--questions", "0"], "at least 1 question"),
     ],

@@ -159,6 +159,8 @@ def test_runs_are_compared_question_by_question(
         (["docvqa", "--path", "x", "--method", "match"], cli.USAGE, "need a folder of records"),
         (["RECORDS", "--path", "x"], cli.USAGE, "belongs to a benchmark"),
         (["RECORDS", "--limit", "0"], cli.USAGE, "--limit"),
+        (["RECORDS", "--budget", "0"], cli.USAGE, "--budget needs 1 particle"),
+        (["docvqa", "--path", "x", "--budget", "9"], cli.USAGE, "--budget need a folder of records"),
         (["RECORDS", "--weights", "nowhere"], cli.USAGE, "holds no config.json"),
         (["RECORDS", "--against", "nowhere.json", "--method", "match"], cli.FAILED, "cannot be read"),
         (["RECORDS", "--against", "BROKEN", "--method", "match"], cli.FAILED, "is no result of"),

@@ -89,7 +89,8 @@ def test_as_many_pages_as_asked_for(kind: str) -> None:
         assert pages <= len(document.pages) <= pages + (1 if kind == "invoice" else 0)
     for seed in range(6):
         assert 2 <= len(make_document(seed, "held_out", kind="report", pages=(2, 4), render=False).pages) <= 4
-    assert MAXIMUM_PAGES == 8
+    assert MAXIMUM_PAGES == 40
+    assert max(len(make_document(seed, "train", kind="letter", render=False).pages) for seed in range(40)) <= 8
 
 
 @pytest.mark.parametrize(
@@ -97,9 +98,9 @@ def test_as_many_pages_as_asked_for(kind: str) -> None:
     [
         ({"split": "test"}, "train and held_out"),
         ({"kind": "poem"}, "no kind of document 'poem'"),
-        ({"pages": 0}, "1 to 8"),
-        ({"pages": (3, 2)}, "1 to 8"),
-        ({"pages": 9}, "1 to 8"),
+        ({"pages": 0}, "1 to 40"),
+        ({"pages": (3, 2)}, "1 to 40"),
+        ({"pages": 41}, "1 to 40"),
         ({"unanswerable": 1.5}, "share of unanswerable"),
         ({"most_questions": 0}, "at least 1 question"),
         ({"seed": -1}, "seed >= 0"),
