@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +14,18 @@ from accelerate.state import AcceleratorState
 
 
 def in_two_processes(work: Callable[[int, Path], None], folder: Path) -> None:
-    """Run ``work(rank, folder)`` in both; a failure of either fails the test."""
-    children = [_start(work, rank, folder) for rank in (0, 1)]
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    """Run ``work(rank, folder)`` in both; a failure of either fails the test, and ends the other, which would wait."""
+    running, codes = {_start(work, rank, folder) for rank in (0, 1)}, []
+    while running:
+        for child in list(running):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                running.remove(child)
+                codes.append(status)
+                for other in running if status else ():
+                    os.kill(other, signal.SIGKILL)
+        time.sleep(0.02)
+    assert codes == [0, 0]
 
 
 def _start(work: Callable[[int, Path], None], rank: int, folder: Path) -> int:
