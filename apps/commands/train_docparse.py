@@ -18,9 +18,6 @@ from docparse.train import ReaderTraining, train_reader
 Preset = Literal["flow", "one-step", "kl", "entropy", "transport", "looks", "looks-one-step", "looks-kl"]
 
 
-Preset = Literal["flow", "one-step", "kl", "entropy", "transport", "looks", "looks-one-step", "looks-kl"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """Train the reader of documents on records, or go on with the run in --output; it is left in OUTPUT/model.
