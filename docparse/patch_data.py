@@ -40,8 +40,8 @@ def make_patches(config: GeneratedConfig, seer: PatchSeer) -> Iterator[Path]:
             other settings or other weights of the backbone.
     """
     folder = patch_folder(config.output, seer.config)
-    folder.mkdir(parents=True, exist_ok=True)
-    _begin(folder, seer.config)
+    if (folder / "about.json").is_file():
+        _begin(folder, seer.config)
     for seed, path in record_paths(config):
         target = folder / path.name
         if not target.is_file():
@@ -51,6 +51,7 @@ def make_patches(config: GeneratedConfig, seer: PatchSeer) -> Iterator[Path]:
 
 def _begin(folder: Path, config: PatchConfig) -> None:
     """Write ``about.json``, or check that what is there says the same."""
+    folder.mkdir(parents=True, exist_ok=True)
     about = folder / "about.json"
     if not about.is_file():
         partial = folder / f".about.{os.getpid()}.json"
@@ -100,7 +101,10 @@ def _make(config: GeneratedConfig, seed: int, record: Path, target: Path, seer: 
     document = make_generated(config, seed, render=True)
     asked = [example.question for example in load_document(record)] if record.is_file() else None
     if asked != [question.text for question in document.questions]:
-        raise DataError(f"{record} is missing or holds other questions than document {seed} has; make the record anew")
+        raise DataError(
+            f"{record} is missing or holds other questions than document {seed} has; give --pages, --hops and "
+            "--sights as for the records, or make them anew"
+        )
     arrays: dict[str, Any] = {}
     for number, question in enumerate(document.questions):
         for page in range(min(len(document.pages), seer.config.pages)):
@@ -111,6 +115,7 @@ def _make(config: GeneratedConfig, seed: int, record: Path, target: Path, seer: 
             arrays[f"{number}/{page}"] = seen.values.astype(np.float16)
             arrays[f"ink/{page}"] = np.packbits(seen.ink)
             arrays[f"size/{page}"] = np.array(seen.ink.shape, np.int32)
+    _begin(target.parent, seer.config)  # not before: what fails leaves no folder that training would find
     partial = target.with_name(f".{target.name}.{os.getpid()}.npz")
     np.savez(partial, **arrays)
     os.replace(partial, target)

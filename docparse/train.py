@@ -65,7 +65,7 @@ def index_records(folder: Path) -> list[Record]:
     """All records of a folder with their sizes, which are kept in ``index.json`` beside them."""
     paths = sorted(folder.glob("*-*.npz"))
     if not paths:
-        raise DataError(f"{folder} holds no records; make some with: fovea data documents --records {folder}")
+        raise DataError(f"{folder} holds no records; make some with: fovea data records --output {folder}")
     store = folder / "index.json"
     known: dict[str, list[int]] = json.loads(store.read_text()) if store.is_file() else {}
     fresh = [path for path in paths if path.name not in known]

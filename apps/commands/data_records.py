@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Command:
     """Make what the reader of documents is trained and scored on: generated documents with their fields, a file each.
 
-    Every record is a pure function of its seed and split, so several of these commands may fill one folder with
-    different seeds, and the same command goes on where it was stopped.
+    Every record is a pure function of its seed, split, --pages, --hops and --sights, so several of these commands may
+    fill one folder with different seeds, and the same command goes on where it was stopped. Records that are there are
+    kept, however they were made: give other settings another folder.
     """
 
     split: Literal["train", "held_out"] = "train"  # fonts, templates and part of the wording apart

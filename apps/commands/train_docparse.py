@@ -15,7 +15,9 @@ from backbone.errors import ConfigError
 from docparse.config import DocparseConfig, Fields, presets, with_fields
 from docparse.train import ReaderTraining, train_reader
 
-Preset = Literal["flow", "one-step", "kl", "entropy", "transport", "looks", "looks-one-step", "looks-kl"]
+Preset = Literal[
+    "flow", "one-step", "kl", "balanced", "far", "entropy", "transport", "looks", "looks-one-step", "looks-kl"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class Command:
     on from there. Rivals are trained alike: another --preset, or --method detector.
     """
 
-    config: Annotated[ReaderTraining, tyro.conf.arg(name="")]
+    config: Annotated[ReaderTraining, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands]  # patches come by --fields
     preset: Preset = "flow"  # of the flow; or give --reader.*; looks: for questions that need two looks
     fields: Fields = "words"  # what the network knows of a page: its words, what patches of it look like, or both
     backbone: str = "nano"  # with patches: whose; `fovea data records --patches` has made the fields

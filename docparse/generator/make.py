@@ -27,6 +27,7 @@ from docparse.generator.templates import KINDS, TEMPLATES
 from docparse.generator.values import pick
 
 MAXIMUM_PAGES = 40
+MAXIMUM_HOPS = 64
 USUAL_PAGES = 8  # at most, where nothing else is asked for
 LINKED = 0.7  # of documents that are asked for questions of two looks have two linked tables
 SCANNED = 0.5  # of documents, where nothing else is asked for
@@ -64,9 +65,12 @@ def make_document(
             end with two linked tables. 0 leaves documents and questions as they are.
 
     Raises:
-        ConfigError: an unknown split or kind, pages outside 1 to 40, a share outside 0 to 1, or fonts not installed.
+        ConfigError: an unknown split or kind, pages outside 1 to 40, hops outside 0 to 64, a share outside 0 to 1, or
+            fonts not installed.
     """
     _check(seed, split, pages, kind, most_questions, unanswerable)
+    if not 0 <= hops <= MAXIMUM_HOPS:
+        raise ConfigError(f"hops must be 0 to {MAXIMUM_HOPS} questions of two looks a document, got {hops}")
     stream = [np.random.default_rng((seed, SPLITS.index(split), i)) for i in range(4)]
     kind = kind or pick(stream[0], KINDS)
     template = pick(stream[0], tuple(TEMPLATES[kind][split]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from apps import cli
 from apps.commands import train_docparse
 from backbone.training import TrainingResult
 from docparse.benchmarks import load_benchmark
+from docparse.config import presets
 from docparse.data import load_document
 from docparse.documents import Limits, TextEmbedder
 from docparse.item_reader import ItemReader, evaluate_items
@@ -271,3 +272,21 @@ def test_comparing_other_questions_is_refused(tmp_path: Path) -> None:
 
 def test_the_embedder_of_records_is_the_readers(weights: Path) -> None:
     assert isinstance(DocumentReader.load(weights).embedder, TextEmbedder)
+
+
+def test_every_preset_can_be_trained_by_name() -> None:
+    assert set(get_args(train_docparse.Preset)) == set(presets())
+
+
+def test_patches_are_asked_for_by_fields_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", "docparse", "--help"]) == cli.DONE
+    assert "reader.patches:" not in capsys.readouterr().out
+
+
+def test_a_folder_without_records_names_the_command_that_makes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    line = ["train", "docparse", "--records", str(tmp_path / "empty"), "--output", str(tmp_path / "run")]
+    assert cli.main(line) == cli.FAILED
+    assert f"fovea data records --output {tmp_path / 'empty'}" in " ".join(capsys.readouterr().err.split())

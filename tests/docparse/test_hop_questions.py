@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backbone.errors import ConfigError
 from docparse.data import GeneratedConfig, load_document, make_records
 from docparse.generator import make_document
 from docparse.generator.document import GeneratedDocument, Question, Region
@@ -114,3 +115,9 @@ def test_tables_of_long_invoices_stay_on_their_sheets() -> None:
         for word in page.words:
             assert 0 <= word.box[0] < word.box[2] <= page.width
             assert 0 <= word.box[1] < word.box[3] <= page.height
+
+
+@pytest.mark.parametrize("hops", [-1, 65, 10**12])
+def test_impossible_numbers_of_hops_are_refused(hops: int) -> None:
+    with pytest.raises(ConfigError, match="hops must be 0 to 64"):
+        make_document(1, "train", render=False, hops=hops)

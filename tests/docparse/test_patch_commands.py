@@ -83,3 +83,17 @@ def test_from_records_to_a_place_on_a_page(capsys, tmp_path, fields):
         assert [step["name"] for step in answer["steps"]][-1] == "64 cells a side"
     else:
         assert any("no words" in note for note in answer["notes"])
+
+
+def test_patches_that_could_not_be_made_leave_nothing_for_training_to_find(capsys, tmp_path):
+    arguments = ("data", "records", "--n", "1", "--pages", "1", "1", "--output", str(tmp_path), "--patches", "nano")
+    code, text = said(capsys, *arguments, "--longest", "64", "--layer", "99")
+    assert code == 1
+    assert "layers must lie" in text
+    assert not [*tmp_path.glob("patches/*/about.json")]
+    code, text = said(capsys, *arguments, "--longest", "64")
+    assert code == 0, text
+    (tmp_path / "train-0000001.npz").write_bytes((tmp_path / "train-0000000.npz").read_bytes())
+    code, text = said(capsys, *arguments, "--longest", "64", "--n", "2")
+    assert code == 1
+    assert "--pages, --hops and --sights" in text
