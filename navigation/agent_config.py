@@ -71,15 +71,10 @@ class HydraConfig:
     def make(self, spec: ActionSpec) -> Agent:
         """Load the model and make the agent; raises `ModelError` or `RemoteError` where that fails."""
         from navigation.agent import HydraAgent
-        from navigation.sight_heads import HEADS_FILE
         from navigation.tracing import TracedAgent
 
         config = self.navigation()
-        folder = Path(resolved_adapter(self.model, self.adapter) or ".")
-        if (folder / HEADS_FILE).is_file():
-            raise ConfigError(
-                f"{folder} has learned to see, not to act; it serves the frontier agent and further training"
-            )
+        check_acts(self.model, self.adapter)
         vlm, adapter = load(self.model, config, self.adapter, self.device, self.cache_mebibytes)
         agent = HydraAgent(vlm, spec, config, self.switch(), adapter=adapter, cached=self.cached)
         return TracedAgent(agent, Path(self.trace)) if self.trace else agent
@@ -113,6 +108,15 @@ def resolved_adapter(model: str, adapter: str, default: str = SHIPPED_DEFAULT) -
             raise ConfigError(f"{adapter} was trained on nano, not on {model}; give a directory trained on it")
         return str(NAVIGATION / adapter)
     return adapter
+
+
+def check_acts(model: str, adapter: str) -> None:
+    """Raise `ConfigError` for weights that have learned to see homes and neither to act nor to think in them."""
+    from navigation.sight_heads import HEADS_FILE
+
+    folder = Path(resolved_adapter(model, adapter) or ".")
+    if (folder / HEADS_FILE).is_file():
+        raise ConfigError(f"{folder} has learned to see, not to act; it serves the frontier agent and further training")
 
 
 def _is_whole(folder: Path) -> bool:

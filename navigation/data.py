@@ -5,6 +5,7 @@ Homes of the training split only, with things where such homes usually have them
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -45,10 +46,12 @@ class MakingConfig:
             raise ConfigError(f"navigation data: stage must be one of {', '.join(get_args(Stage))}, got {self.stage!r}")
         if not 0.0 <= self.stray < 1.0:
             raise ConfigError(f"navigation data: stray must lie in [0, 1), got {self.stray}")
-        if not 0.0 <= self.noise < 1.0 or self.seen_m < 0 or self.per_home < 1 or not 0 <= self.seed < 2**31:
+        if not 0.0 <= self.seen_m < math.inf:
+            raise ConfigError(f"navigation data: seen_m must be finite and not negative, got {self.seen_m}")
+        if not 0.0 <= self.noise < 1.0 or self.per_home < 1 or not 0 <= self.seed < 2**31:
             raise ConfigError(
-                "navigation data: noise must lie in [0, 1), seen_m not be negative, per_home be at least 1 and seed in "
-                f"[0, 2^31), got {self.noise}, {self.seen_m}, {self.per_home}, {self.seed}"
+                "navigation data: noise must lie in [0, 1), per_home be at least 1 and seed in [0, 2^31), got "
+                f"{self.noise}, {self.per_home}, {self.seed}"
             )
         if self.world.split != "train":
             raise ConfigError(f"navigation data: training homes are those of split train, not {self.world.split}")

@@ -97,7 +97,7 @@ class StageTraining:
         if self.sharding == "full" and self.tower == "frozen" and self.store_mebibytes:
             raise ConfigError(
                 "training: with sharding full all processes must run the same blocks, but each would keep features of "
-                "its own pictures; set store_mebibytes to 0, or let the tower learn"
+                "its own pictures; set store_mebibytes to 0 (in Python), or let the tower learn (--tower lora)"
             )
         if self.batch % self.accumulate:
             raise ConfigError(f"training: batch {self.batch} must be a multiple of accumulate {self.accumulate}")

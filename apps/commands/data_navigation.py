@@ -14,6 +14,7 @@ from rich.progress import Progress
 from apps.commands.choices import chosen_world, option, with_configs
 from apps.commands.common import check_folder
 from apps.output import Output
+from backbone.errors import ConfigError
 
 DEFAULT_WORLD: Literal["rooms"] = "rooms"
 
@@ -32,9 +33,9 @@ class Command:
     first: int = 0  # number of the first episode
     workers: int = 1
     preset: str = "nano"  # nano or qwen: the agent's eye and the length of its thoughts
-    segments: Literal["fixed", "legs"] = "fixed"  # looks around after 16 steps, or also where the way turns off
+    segments: Literal["fixed", "legs"] = "fixed"  # of stage2: looks around after 16 steps, or also where the way turns
     noise: float = 0.1  # chance of a wrong action, which is not learned, so that one learns to get back on the way
-    stray: float = 0.0  # chance of walking into something, to learn to look around there
+    stray: float = 0.0  # of stage2: chance of walking into something, to learn to look around there
     seen_m: float = (
         4.0  # a target seen so near ends the exploring of stage2; 0 passes all waypoints, as the paper has it
     )
@@ -49,6 +50,11 @@ class Command:
         from navigation.making import MakingJob
         from navigation.producing import produce
 
+        if self.stage == "stage1" and (self.segments != "fixed" or self.stray):
+            raise ConfigError(
+                f"stage1 has no looks around, so --segments {self.segments} and --stray {self.stray} do nothing there; "
+                "leave them out, or make stage2"
+            )
         world: Any = chosen_world(self, self.world)
         making = MakingConfig(
             stage=self.stage,

@@ -51,11 +51,12 @@ class Command(ModelOptions):
             raise ConfigError(f"--data: no such directory: {', '.join(missing)}; see fovea data navigation stage2")
         if self.output is not None:
             check_folder(self.output)
-        from navigation.agent_config import load, preset_for
+        from navigation.agent_config import check_acts, load, preset_for
         from navigation.config import NavigationConfig
         from navigation.thought_check import check_thoughts, summary
 
         config = NavigationConfig.preset(self.preset or preset_for(self.model))
+        check_acts(self.model, self.adapter)
         vlm, adapter = load(self.model, config, self.adapter, self.device)
         with Progress(console=output.console, transient=True) as bar:
             task = bar.add_task("thoughts", total=self.n)

@@ -293,6 +293,8 @@ def test_settings_of_a_job_are_kept(tmp_path):
         {"world": RoomsConfig(split="val")},
         {"world": RoomsConfig(unusual=(("bed", "kitchen"),))},
         {"seen_m": -1.0},
+        {"seen_m": float("nan")},
+        {"seen_m": float("inf")},
     ],
 )
 def test_impossible_settings(wrong):

@@ -31,6 +31,13 @@ def test_other_settings_are_wrong_usage(episodes, capsys):
     assert main(["data", "navigation", "stage1", "--world.split", "val", "--output", str(episodes)]) == 2
 
 
+@pytest.mark.parametrize("given", [["--segments", "legs"], ["--stray", "0.03"]])
+def test_what_does_nothing_in_stage_one_is_wrong_usage(given, tmp_path, capsys):
+    assert main(["data", "navigation", "stage1", "--episodes", "1", *given, "--output", str(tmp_path / "out")]) == 2
+    assert given[0] in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_stage_one_is_trained_and_its_adapter_loads(episodes, tmp_path, tiny_vlm_dir, capsys):
     model = str(tiny_vlm_dir("qwen3_vl"))
     given = ["train", "navigation", "stage1", "--model", model, "--preset", "nano", "--data", str(episodes)]

@@ -132,3 +132,8 @@ def test_the_command_prints_shares_and_keeps_the_thoughts(folder, tmp_path, caps
     assert len(rows) == 2
     assert all(row["thought"] for row in rows)
     assert main(["eval", "thoughts", "--data", str(tmp_path / "nowhere")]) == 2
+
+
+def test_weights_that_only_see_have_no_thoughts_to_check(folder, capsys):
+    assert main(["eval", "thoughts", "--data", str(folder), "--n", "1", "--adapter", "sight"]) == 2
+    assert "learned to see, not to act" in " ".join(capsys.readouterr().err.split())
