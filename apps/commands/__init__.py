@@ -123,7 +123,7 @@ REGISTRY: dict[tuple[str, ...], Entry] = {
     ),
     ("train", "navigation"): Entry(
         "apps.commands.train_navigation",
-        "train the navigating agent: stage1, stage2, irft",
+        "train the navigating agent: sight, stage1, stage2, irft",
         "fovea train navigation stage1 --data runs/navigation-stage1-rooms-0",
     ),
     ("rollout",): Entry(

@@ -75,7 +75,8 @@ def _list(output: Output, names: tuple[str, ...]) -> int:
     from apps.claims import CLAIMS
 
     if not output.as_json:
+        width = max(map(len, names))
         for name in names:
-            output.console.print(f"{name:<14} {CLAIMS[name].statement} ({CLAIMS[name].target})")
+            output.console.print(f"{name:<{width}} {CLAIMS[name].statement} ({CLAIMS[name].target})")
     output.json({name: {"statement": CLAIMS[name].statement, "target": CLAIMS[name].target} for name in names})
     return 0

@@ -65,10 +65,16 @@ class RunStore:
             raise DataError(f"{file} is not JSON: {error}") from error
         changed = differing_fields(before, json.loads(json.dumps(config.results)))
         if changed:
+            empty = "" if self._begun() else "; it has no episode yet: delete the directory if nothing writes to it"
             raise ConfigError(
                 f"{self.folder} holds a run with other settings ({'; '.join(changed)}); "
-                "give the same settings to go on with it, or choose another output directory"
+                f"give the same settings to go on with it, or choose another output directory{empty}"
             )
+
+    def _begun(self) -> bool:
+        """Whether there is anything of an episode."""
+        file = self.folder / EPISODES_FILE
+        return file.is_file() and file.stat().st_size > 0
 
     def _read(self, config: RolloutConfig) -> dict[int, EpisodeResult]:
         """The rows by index, the last one of each; a torn last line is what a kill leaves, and is dropped."""

@@ -9,7 +9,7 @@ from backbone.errors import FoveaError
 
 
 def without_twins(pairs: Sequence[tuple[Any, Any]], error: Callable[[str], FoveaError]) -> dict[Any, Any]:
-    """The pairs of a map as a dict; raises ``error`` for a key that comes twice.."""
+    """The pairs of a map as a dict; raises ``error`` for a key that comes twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [key for key, _ in pairs]

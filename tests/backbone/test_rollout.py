@@ -31,6 +31,7 @@ from backbone.rollout.frame import Caption, Layout, wrapped
 from backbone.rollout.ray_backend import _imports_as_here, _patience
 from backbone.rollout.results import EpisodeError, EpisodeResult, RolloutResult, comparable, summary
 from backbone.rollout.runner import run_rollout
+from backbone.rollout.store import RunStore
 from backbone.statistics import wilson
 from tests.toy_world import CONTINUOUS, DISCRETE, ToyConfig, ToyPolicy, ToyPolicyConfig, ToyWorld
 
@@ -212,9 +213,16 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         run_rollout(other)
     assert "agent.noise: 0.9 -> 0.1; seed: 3 -> 4; world.max_steps: 12 -> 13" in str(caught.value)
+    assert "no episode" not in str(caught.value)
     run_rollout(replace(BASE, output=tmp_path, episodes=2, batch=2, episode_timeout_s=50))  # these change no result
     with pytest.raises(ConfigError, match="up to 1, this run asks for 1"):
         run_rollout(replace(BASE, output=tmp_path, episodes=1))
+
+
+def test_a_run_that_ended_before_its_first_episode_is_told_of(tmp_path: Path) -> None:
+    RunStore(tmp_path, replace(BASE, output=tmp_path)).close()
+    with pytest.raises(ConfigError, match=r"seed: 3 -> 4.*no episode yet: delete the directory"):
+        RunStore(tmp_path, replace(BASE, output=tmp_path, seed=4))
 
 
 def test_an_interrupt_keeps_what_is_done(tmp_path: Path, straight: dict[str, Any]) -> None:
