@@ -136,3 +136,8 @@ def test_an_empty_answer_is_code_3_and_everything_is_written(
         assert json.loads(printed.out) == record
     else:
         assert "What it cost" in printed.out
+
+
+def test_the_readme_shows_every_command() -> None:
+    shown = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert [name for words in REGISTRY if (name := " ".join(("fovea", *words))) + " " not in shown] == []
