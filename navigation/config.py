@@ -163,6 +163,7 @@ PRESETS = {
         prompt_style="short",
         thought_tokens=96,
         context_tokens=16_384,
+        end_confidence=0.5,
     ),
     "qwen": NavigationConfig(),
 }
