@@ -163,7 +163,6 @@ PRESETS = {
         prompt_style="short",
         thought_tokens=96,
         context_tokens=16_384,
-        end_confidence=0.5,
     ),
     "qwen": NavigationConfig(),
 }
