@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from backbone.checkpoints import list_checkpoints, read_state
 from backbone.errors import ConfigError, DataError
 from backbone.training import LossFunction, TrainingConfig, TrainingResult, train
 from docparse.config import DocparseConfig
@@ -130,7 +131,14 @@ def begin_with(network: EvidenceNetwork, folder: Path) -> None:
 
 
 def train_reader(config: ReaderTraining) -> TrainingResult:
-    """Train (or go on) and leave ``output/model``: network.safetensors and config.json."""
+    """Train (or go on) and leave ``output/model``: network.safetensors and config.json.
+
+    Raises:
+        ConfigError: the output folder has a training of another method or reader.
+        DataError: there are no records.
+    """
+    record: dict[str, Any] = json.loads(json.dumps({"docparse": asdict(config)}, default=str))
+    _check_resumed(config.output, record["docparse"])
     records = index_records(config.records)
     torch.manual_seed(config.seed)
     network = make_network(config.reader, load_document(records[0].path)[0], NETWORKS[config.method])
@@ -144,11 +152,31 @@ def train_reader(config: ReaderTraining) -> TrainingResult:
         checkpoint_minutes=config.checkpoint_minutes,
         threads=config.threads,
     )
-    record: dict[str, Any] = json.loads(json.dumps({"docparse": asdict(config)}, default=str))
     batches, loss = batch_maker(config, records), loss_function(network, config)
     result = train(network, batches, loss, loop, config.output, config_record=record)
     save_reader(network, config.reader, config.output / "model")
     return result
+
+
+def _check_resumed(output: Path, now: dict[str, Any]) -> None:
+    """What decides answers must be as it was, or weights would be kept under the name of a reader they are not."""
+    found = list_checkpoints(output / "checkpoints")
+    if not found:
+        return
+    before = read_state(found[-1])["config"].get("docparse", {})
+    pairs = [({"method": before.get("method")}, {"method": now["method"]})]
+    pairs += [(before.get("reader", {}).get(k) or {}, now["reader"][k] or {}) for k in ("flow", "network", "patches")]
+    changed = [
+        f"{key} = {new[key]} (was {old[key]})"
+        for old, new in pairs
+        for key in sorted(old.keys() & new.keys())
+        if old[key] != new[key]
+    ]
+    if changed:
+        raise ConfigError(
+            f"{output} has a training of another reader: {', '.join(changed)}; give another --output, with "
+            f"--initial {output / 'model'} to begin with its weights"
+        )
 
 
 def loss_function(network: EvidenceNetwork, config: ReaderTraining) -> LossFunction:

@@ -70,6 +70,11 @@ def test_training_leaves_a_reader_and_goes_on(
     log = (tmp_path / "run" / "log.jsonl").read_text()
     assert "resume" in log
     assert DocumentReader.load(Path(first["model"])).config.flow.levels == (8, 16, 32, 64)
+    capsys.readouterr()
+    for other in (["--preset", "kl"], ["--method", "detector"]):
+        assert cli.main([str(word) for word in (*line, "--steps", 3, *other)]) == cli.USAGE
+        assert "has a training of another reader" in " ".join(capsys.readouterr().err.split())
+    assert DocumentReader.load(Path(first["model"])).config.flow.geometry == "wasserstein"
 
 
 @pytest.mark.parametrize(
