@@ -222,7 +222,8 @@ class PolicyClient:
             ) from error
         except ConnectionRefusedError as error:
             raise UnreachableError(f"{self.uri}: nobody listens there; start the server, or check the port") from error
-        except (InvalidHandshake, ConnectionClosed, EOFError, ValueError) as error:
+        except (InvalidHandshake, ConnectionClosed, EOFError, ValueError, AssertionError) as error:
+            # AssertionError: the library's own, where the other side closes while the handshake is being sent
             raise UnreachableError(
                 f"{self.uri}: something answers there that is no WebSocket server ({_root(error)}); check the port"
             ) from error
