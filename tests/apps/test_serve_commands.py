@@ -113,7 +113,7 @@ def test_serve_a_robots_file_until_a_signal(robot, number):
         ("arm.json --agent random --batch 2", 2, "leave --batch at 1"),
         ("arm.json --agent random --host 192.0.2.1", 1, "no address of this machine; choose another --host"),
         ("arm.json --agent random --host no-such-host.invalid", 1, "no such host: "),
-        ("arm.json --save-spec arm.json/x.json", 2, "--save-spec arm.json/x.json: cannot be written (Not a directory)"),
+        ("arm.json --save-spec arm.json/x.json", 2, "--save-spec arm.json/x.json: arm.json is no directory"),
         ("arm.json --agent own:Careless", 1, "the agent careless cannot be made: KeyError: 'weights'"),
         ("arm.json --agent own:Hanging --warmup 0.3", 1, "did not answer its first observation in 0.3 s (warm-up)"),
         ("arm.json --agent random --warmup 0", 2, "warmup_s must be positive"),

@@ -152,9 +152,9 @@ def test_a_peer_that_closes_while_the_handshake_is_sent_is_named(monkeypatch):
             raise AssertionError
 
     monkeypatch.setattr("backbone.serving.client.connect", lambda *_, **__: Torn())
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with pytest.raises(UnreachableError, match="something answers there that is no WebSocket server"):
-            PolicyClient(f"ws://127.0.0.1:{listener.getsockname()[1]}", connect_timeout_s=1)
+    said = pytest.raises(UnreachableError, match="something answers there that is no WebSocket server")
+    with socket.create_server(("127.0.0.1", 0)) as listener, said:
+        PolicyClient(f"ws://127.0.0.1:{listener.getsockname()[1]}", connect_timeout_s=1)
 
 
 def test_a_mute_listener_ends_the_wait():
