@@ -78,6 +78,11 @@ class HydraAgent:
                 f"{vlm.name}: a threshold needs the probability of obs, which this engine does not give; "
                 "load local weights, or use strategy learned"
             )
+        if self.config.end_confidence > 0 and not self.speaker.knows_probabilities:
+            raise UnsupportedError(
+                f"{vlm.name}: end_confidence {self.config.end_confidence:g} needs the probability of end, known "
+                "with local weights and prefixes (cached) only; use those, or end_confidence 0"
+            )
 
     def session(self, instruction: str, seed: int) -> HydraSession:
         """Start an episode."""

@@ -49,7 +49,7 @@ class NavigationConfig:
     end_confidence: float = (
         0.0  # OUR CHOICE of how sure an end must be (STATED [2.5]: only when confident): least share
     )
-    # of `end` among a fast turn's choices; below it the best other action is taken, where the engine tells shares
+    # of `end` among a fast turn's choices; below it the best other action is taken; needs an engine that tells shares
     max_steps: int = 500  # OUR CHOICE: Habitat's limit of an episode
 
     # Decoding.

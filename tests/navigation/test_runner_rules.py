@@ -7,13 +7,13 @@ import pytest
 from speaking import WITH_LOOK, SpeakingVLM, seen
 
 from backbone.contracts import Stage
-from backbone.errors import ConfigError
+from backbone.errors import ConfigError, UnsupportedError
 from navigation.actions import END, LEFT, MOVE, OBS, RIGHT
 from navigation.agent import HydraAgent
 from navigation.choosing import Choice
 from navigation.config import NavigationConfig
 from navigation.switching import SwitchConfig
-from navigation.talking import Begin, Choose, LogProbs, Talk
+from navigation.talking import Begin, Choose, LogProbs, Speaker, Talk
 
 NANO = NavigationConfig.preset("nano")
 
@@ -99,7 +99,8 @@ class Torn:
 
 
 @pytest.mark.parametrize(("share", "action"), [(0.39, MOVE), (0.41, END)])
-def test_an_end_wants_to_be_sure(share, action):
+def test_an_end_wants_to_be_sure(monkeypatch, share, action):
+    monkeypatch.setattr(Speaker, "knows_probabilities", True)  # `Torn` tells them
     session = session_of(config=replace(NANO, end_confidence=0.4), strategy="never")
     decision, asked = Torn(share).drive(session, seen(10))
     assert decision.action == action
@@ -107,9 +108,9 @@ def test_an_end_wants_to_be_sure(share, action):
     assert END not in asked[-1] or action == END
 
 
-def test_where_no_share_is_known_an_end_is_an_end():
-    session = session_of(config=replace(NANO, end_confidence=0.9), actions=[END])
-    assert acted(session, [seen(10), seen(10, True), seen(20)])[-1].action == END
+def test_where_no_share_is_known_it_cannot_be_asked_for():
+    with pytest.raises(UnsupportedError, match=r"end_confidence 0\.9 needs the probability of end"):
+        session_of(config=replace(NANO, end_confidence=0.9))
 
 
 @pytest.mark.parametrize("sure", [-0.1, 1.1])
